@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM migrate_copy
+
+#if !defined(_TRACE_MIGRATE_COPY_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _TRACE_MIGRATE_COPY_H
+
+#include <linux/migrate.h>
+#include <linux/tracepoint.h>
+
+#ifndef _TRACE_MIGRATE_COPY_REASON
+#define _TRACE_MIGRATE_COPY_REASON
+/* hugetlb folios are copied one by one, without a reason at hand */
+static inline const char *migrate_copy_reason_name(int reason)
+{
+	return reason < MR_TYPES ? migrate_reason_names[reason] : "hugetlb";
+}
+#endif
+
+TRACE_EVENT(migrate_copy_start,
+
+	TP_PROTO(int reason),
+
+	TP_ARGS(reason),
+
+	TP_STRUCT__entry(
+		__string(reason, migrate_copy_reason_name(reason))
+	),
+
+	TP_fast_assign(
+		__assign_str(reason);
+	),
+
+	TP_printk("reason=%s", __get_str(reason))
+);
+
+TRACE_EVENT(migrate_copy_end,
+
+	TP_PROTO(int reason, unsigned long folios, unsigned long pages,
+		 unsigned long helper_pages),
+
+	TP_ARGS(reason, folios, pages, helper_pages),
+
+	TP_STRUCT__entry(
+		__string(reason, migrate_copy_reason_name(reason))
+		__field(unsigned long,	folios)
+		__field(unsigned long,	pages)
+		__field(unsigned long,	helper_pages)
+	),
+
+	TP_fast_assign(
+		__assign_str(reason);
+		__entry->folios		= folios;
+		__entry->pages		= pages;
+		__entry->helper_pages	= helper_pages;
+	),
+
+	TP_printk("reason=%s folios=%lu pages=%lu helper_pages=%lu",
+		__get_str(reason), __entry->folios, __entry->pages,
+		__entry->helper_pages)
+);
+
+#endif /* _TRACE_MIGRATE_COPY_H */
+
+/* This part must be outside protection */
+#include <trace/define_trace.h>

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Batched folio copy: all copies of a migration batch together, between the
+ * TLB flush and the move of the first folio.
+ *
+ * Why a page that is copied here is never stale
+ * ---------------------------------------------
+ *
+ * When a batch gets here, each of its source folios is locked and unmapped
+ * everywhere, and the TLB has been flushed. A folio is copied only if, in
+ * addition, its reference count is exactly what the isolation, the page cache
+ * or swap cache, and PG_private account for. From then on until the folio is
+ * moved or unlocked, nobody can write to it:
+ *
+ * - through a page table: there are migration entries in all of them, and a
+ *   fault on one waits for the folio lock. The flush has ended every use of
+ *   an older translation;
+ * - through a pin (O_DIRECT, RDMA, io_uring's fixed buffers, vmsplice): taken
+ *   before, it is an additional reference, and the folio is not copied here.
+ *   GUP cannot take a new one, for there is no page table entry to take it
+ *   from; GUP-fast re-reads the entry after it has taken its reference, and
+ *   drops the reference when the entry has changed. memfd_pin_folios() takes
+ *   its pins from the page cache; it waits for the folio lock before it hands
+ *   them out;
+ * - through the page cache or the swap cache: a lookup can take a reference at
+ *   any time, but write(2), truncation and faults lock the folio before they
+ *   change it or map it. Only regular files are batched: the file system may
+ *   read the blocks of its directories anew under a lock of its own (AFS does).
+ *
+ * So the check must come before the copy. At the switch it would be too late:
+ * the holder of a pin could write after the copy and drop the pin before the
+ * switch. The check at the switch stays all the same, it is what protects the
+ * mapping. If it fails, the copy is void: the mark is gone, and the next pass
+ * starts again with the check.
+ *
+ * Why nobody sees a page that is not complete
+ * -------------------------------------------
+ *
+ * Nothing that can be looked up refers to a destination before its folio is
+ * moved: neither the page cache, nor the swap cache, nor a page table. A
+ * buffered read, which takes no folio lock, finds the source, whose content
+ * does not change, until the mapping switches to a destination whose content
+ * was complete before (see job.c and helpers.c for the ordering). A failed
+ * copy just leaves the destination unmarked; move_to_new_folio() then copies
+ * again, and decides as it does without us.
+ *
+ * What is not batched
+ * -------------------
+ *
+ * Pages with movable_ops, and folios whose address space has a migrate_folio
+ * callback of its own: these may rely on locks of their own during the copy,
+ * buffer heads for one. They are copied when they are moved, as ever.
+ */
+#define CREATE_TRACE_POINTS
+#include <trace/events/migrate_copy.h>
+
+#include <linux/migrate.h>
+#include <linux/migrate_copy.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/sched.h>
+
+#include "internal.h"
+
+/* Folio pairs that wait to be copied, and what has been copied so far. */
+struct migrate_copy_window {
+	unsigned int nr;
+	unsigned long pages;
+	unsigned long folios_done;
+	unsigned long pages_done;
+	unsigned long helper_pages_done;
+	struct migrate_copy_pair pairs[MIGRATE_COPY_WINDOW];
+};
+
+/* Swap cache and shmem, and the data of regular files. */
+static bool mapping_in_batch(struct address_space *mapping)
+{
+	if (mapping_inaccessible(mapping))
+		return false;
+	if (mapping->a_ops->migrate_folio == migrate_folio)
+		return true;
+	return mapping->a_ops->migrate_folio == filemap_migrate_folio &&
+	       S_ISREG(mapping->host->i_mode);
+}
+
+static bool movable_in_batch(struct folio *src, enum migrate_copy_stat *why)
+{
+	struct address_space *mapping;
+
+	if (unlikely(__folio_test_movable(src))) {
+		*why = MIGRATE_COPY_FALLBACK_MOVABLE;
+		return false;
+	}
+
+	/* Most folios are anonymous: spare them the call. */
+	if (!folio_test_anon(src) || folio_test_swapcache(src)) {
+		mapping = folio_mapping(src);
+		if (mapping && !mapping_in_batch(mapping)) {
+			*why = MIGRATE_COPY_FALLBACK_MAPPING;
+			return false;
+		}
+	}
+
+	/* One more than expected: the reference of the isolation. */
+	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1) {
+		*why = MIGRATE_COPY_FALLBACK_REFS;
+		return false;
+	}
+	return true;
+}
+
+static unsigned long copy_alone(const struct migrate_copy_window *win)
+{
+	unsigned long failed = 0;
+	unsigned int i;
+
+	for (i = 0; i < win->nr; i++) {
+		if (unlikely(folio_mc_copy(win->pairs[i].dst,
+					   win->pairs[i].src)))
+			__set_bit(i, &failed);
+	}
+	cond_resched();
+	return failed;
+}
+
+static unsigned long copy_with_helpers(struct migrate_copy_window *win,
+				       unsigned int max_helpers)
+{
+	unsigned int chunk_pages = READ_ONCE(migrate_copy_chunk_kb) * SZ_1K /
+				   PAGE_SIZE;
+	int nid = folio_nid(win->pairs[0].dst);
+	struct migrate_copy_job job;
+	unsigned long chunks;
+	unsigned int woken;
+
+	static_assert(MIGRATE_COPY_MIN_CHUNK_KB * SZ_1K >= PAGE_SIZE);
+
+	/* One chunk is the caller's own. */
+	chunks = DIV_ROUND_UP(win->pages, chunk_pages);
+	max_helpers = min_t(unsigned long, max_helpers, chunks - 1);
+
+	migrate_copy_job_init(&job, win->pairs, win->nr, chunk_pages);
+	woken = migrate_copy_job_run(&job, nid, max_helpers);
+	win->helper_pages_done += atomic_long_read(&job.helper_pages);
+
+	migrate_copy_stat_add(MIGRATE_COPY_JOBS, 1);
+	migrate_copy_stat_add(MIGRATE_COPY_HELPERS_WOKEN, woken);
+	if (max_helpers && !woken)
+		migrate_copy_stat_add(MIGRATE_COPY_ALONE_BUSY, 1);
+	return job.failed;
+}
+
+/* Copy what has been collected; returns one bit for each pair that failed. */
+static unsigned long copy_window(struct migrate_copy_window *win)
+{
+	unsigned int max_helpers = READ_ONCE(migrate_copy_max_helpers);
+	unsigned long failed;
+
+	if (max_helpers && win->pages * (PAGE_SIZE / SZ_1K) <
+			   READ_ONCE(migrate_copy_min_helper_kb)) {
+		migrate_copy_stat_add(MIGRATE_COPY_ALONE_SMALL, 1);
+		max_helpers = 0;
+	}
+
+	if (max_helpers)
+		failed = copy_with_helpers(win, max_helpers);
+	else
+		failed = copy_alone(win);
+
+	win->folios_done += win->nr;
+	win->pages_done += win->pages;
+	if (unlikely(failed)) {
+		win->folios_done -= hweight_long(failed);
+		migrate_copy_stat_add(MIGRATE_COPY_FALLBACK_FAILED,
+				      hweight_long(failed));
+	}
+	return failed;
+}
+
+/* Take a pair in, and mark it in advance: nobody looks before it is copied. */
+static void add_to_window(struct migrate_copy_window *win, struct folio *dst,
+			  struct folio *src)
+{
+	dst->private = (void *)((unsigned long)dst->private | MIGRATE_COPY_DONE);
+	win->pairs[win->nr].dst = dst;
+	win->pairs[win->nr].src = src;
+	win->pages += folio_nr_pages(src);
+	win->nr++;
+}
+
+/* Copy the window, take the mark from what failed, make room. */
+static void flush_window(struct migrate_copy_window *win)
+{
+	unsigned long failed;
+	unsigned int i;
+
+	if (!win->nr)
+		return;
+
+	failed = copy_window(win);
+	for_each_set_bit(i, &failed, win->nr) {
+		struct folio *dst = win->pairs[i].dst;
+
+		dst->private = (void *)((unsigned long)dst->private &
+					~MIGRATE_COPY_DONE);
+	}
+	win->nr = 0;
+	win->pages = 0;
+}
+
+static void account(const struct migrate_copy_window *win)
+{
+	unsigned long alone = win->pages_done - win->helper_pages_done;
+
+	migrate_copy_stat_add(MIGRATE_COPY_BATCHES, 1);
+	migrate_copy_stat_add(MIGRATE_COPY_FOLIOS, win->folios_done);
+	migrate_copy_stat_add(MIGRATE_COPY_BYTES_CALLER, alone * PAGE_SIZE);
+	migrate_copy_stat_add(MIGRATE_COPY_BYTES_HELPERS,
+			      win->helper_pages_done * PAGE_SIZE);
+}
+
+static void window_init(struct migrate_copy_window *win)
+{
+	win->nr = 0;
+	win->pages = 0;
+	win->folios_done = 0;
+	win->pages_done = 0;
+	win->helper_pages_done = 0;
+}
+
+/**
+ * migrate_copy_batch() - Copy the folios of a migration batch together.
+ * @src_folios: The source folios, linked by their lru: locked, unmapped, the
+ *	TLB flushed.
+ * @dst_folios: Their destinations in the same order, linked by their lru:
+ *	locked, the record of the migration in folio->private.
+ * @reason: The migrate_reason, for the trace.
+ *
+ * Each destination whose content is complete gets MIGRATE_COPY_DONE set in its
+ * private; the others are to be copied when they are moved. The top of
+ * this file says why that is safe.
+ *
+ * Context: Process context, may sleep. Takes no lock and allocates nothing.
+ */
+void migrate_copy_batch(struct list_head *src_folios,
+			struct list_head *dst_folios, int reason)
+{
+	struct migrate_copy_window win;
+	struct folio *src, *dst;
+
+	if (list_empty(src_folios))
+		return;
+
+	trace_migrate_copy_start(reason);
+	window_init(&win);
+
+	dst = list_first_entry(dst_folios, struct folio, lru);
+	list_for_each_entry(src, src_folios, lru) {
+		enum migrate_copy_stat why;
+
+		if (likely(movable_in_batch(src, &why))) {
+			add_to_window(&win, dst, src);
+			if (win.nr == MIGRATE_COPY_WINDOW)
+				flush_window(&win);
+		} else {
+			migrate_copy_stat_add(why, 1);
+		}
+		dst = list_next_entry(dst, lru);
+	}
+	flush_window(&win);
+
+	account(&win);
+	trace_migrate_copy_end(reason, win.folios_done, win.pages_done,
+			       win.helper_pages_done);
+}
+
+/**
+ * migrate_copy_hugetlb() - Copy one hugetlb folio, shared with helpers.
+ * @dst: The folio to copy to, as large as @src.
+ * @src: The folio to copy from: locked, unmapped, its references checked.
+ *
+ * Context: Process context, may sleep. Takes no lock and allocates nothing.
+ * Return: 0, or -EHWPOISON if a machine check interrupted the copy.
+ */
+int migrate_copy_hugetlb(struct folio *dst, struct folio *src)
+{
+	struct migrate_copy_window win;
+	unsigned long failed;
+
+	trace_migrate_copy_start(MR_TYPES);
+	window_init(&win);
+	win.pairs[0].dst = dst;
+	win.pairs[0].src = src;
+	win.pages = folio_nr_pages(src);
+	win.nr = 1;
+	failed = copy_window(&win);
+	account(&win);
+	trace_migrate_copy_end(MR_TYPES, win.folios_done, win.pages_done,
+			       win.helper_pages_done);
+	return failed ? -EHWPOISON : 0;
+}
+
+/**
+ * migrate_copy_count_void() - Count a copy that was not published.
+ *
+ * Called when a copied folio could not be moved in the same pass, so that its
+ * copy is void.
+ *
+ * Context: Any.
+ */
+void migrate_copy_count_void(void)
+{
+	migrate_copy_stat_add(MIGRATE_COPY_FALLBACK_VOID, 1);
+}

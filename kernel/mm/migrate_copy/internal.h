@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the parts of the migration copy share: the job (job.c), the helper
+ * CPUs (helpers.c), the counters (stats.c) and the knobs (sysfs.c).
+ */
+#ifndef _MM_MIGRATE_COPY_INTERNAL_H
+#define _MM_MIGRATE_COPY_INTERNAL_H
+
+#include <linux/atomic.h>
+#include <linux/mm_types.h>
+#include <linux/types.h>
+
+/*
+ * Folio pairs of one job. They lie on the caller's stack, 16 bytes each, and
+ * have one bit each in migrate_copy_job.failed.
+ */
+#define MIGRATE_COPY_WINDOW	64
+
+/* Limits of the knobs. */
+#define MIGRATE_COPY_MIN_CHUNK_KB	(PAGE_SIZE / SZ_1K)
+#define MIGRATE_COPY_MAX_CHUNK_KB	(SZ_2M / SZ_1K)
+#define MIGRATE_COPY_MIN_BATCH_PAGES	512
+#define MIGRATE_COPY_MAX_BATCH_PAGES	(64 * MIGRATE_COPY_MIN_BATCH_PAGES)
+
+/* Who copied, or why it was not copied in a batch. Names in stats.c. */
+enum migrate_copy_stat {
+	MIGRATE_COPY_BATCHES,
+	MIGRATE_COPY_FOLIOS,
+	MIGRATE_COPY_BYTES_CALLER,
+	MIGRATE_COPY_BYTES_HELPERS,
+	MIGRATE_COPY_JOBS,
+	MIGRATE_COPY_HELPERS_WOKEN,
+	MIGRATE_COPY_FALLBACK_MOVABLE,
+	MIGRATE_COPY_FALLBACK_MAPPING,
+	MIGRATE_COPY_FALLBACK_REFS,
+	MIGRATE_COPY_FALLBACK_FAILED,
+	MIGRATE_COPY_FALLBACK_VOID,
+	MIGRATE_COPY_ALONE_SMALL,
+	MIGRATE_COPY_ALONE_BUSY,
+	MIGRATE_COPY_NR_STATS,
+};
+
+struct migrate_copy_pair {
+	struct folio *dst;
+	struct folio *src;
+};
+
+struct migrate_copy_helper;
+
+/**
+ * struct migrate_copy_job - folio copies that several CPUs do together
+ * @pairs: What to copy; each destination as large as its source.
+ * @nr: Number of @pairs, at most MIGRATE_COPY_WINDOW.
+ * @chunk_pages: Most base pages that one claim takes.
+ * @helpers: The helper CPUs this job was offered to; the caller's own.
+ * @nr_helpers: Length of @helpers.
+ * @caller_pages: Base pages that the caller has claimed.
+ * @cursor: The first page that nobody has claimed: the index of its pair in
+ *	the upper, its index in the folio in the lower 32 bits.
+ * @failed: One bit for each pair whose copy hit a machine check.
+ * @helper_pages: Base pages that helpers have claimed.
+ *
+ * A job lives on the stack of the task that migrates. Helpers touch it only
+ * between taking and handing back their slot, see helpers.c.
+ */
+struct migrate_copy_job {
+	const struct migrate_copy_pair *pairs;
+	unsigned int nr;
+	unsigned int chunk_pages;
+	struct migrate_copy_helper *helpers;
+	unsigned int nr_helpers;
+	unsigned long caller_pages;
+
+	atomic64_t cursor ____cacheline_aligned_in_smp;
+	unsigned long failed;
+	atomic_long_t helper_pages;
+};
+
+/* job.c */
+void migrate_copy_job_init(struct migrate_copy_job *job,
+			   const struct migrate_copy_pair *pairs,
+			   unsigned int nr, unsigned int chunk_pages);
+unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job);
+unsigned long migrate_copy_job_run(struct migrate_copy_job *job, int nid,
+				   unsigned int max_helpers);
+
+/* helpers.c */
+int migrate_copy_helpers_init(void);
+unsigned int migrate_copy_helpers_wake(struct migrate_copy_job *job, int nid,
+				       unsigned int max_helpers);
+void migrate_copy_helpers_retract(struct migrate_copy_job *job);
+
+/* stats.c */
+void migrate_copy_stat_add(enum migrate_copy_stat stat, unsigned long nr);
+unsigned long migrate_copy_stat_read(enum migrate_copy_stat stat);
+const char *migrate_copy_stat_name(enum migrate_copy_stat stat);
+
+/* sysfs.c: the knobs */
+extern unsigned int migrate_copy_max_helpers;
+extern unsigned int migrate_copy_min_helper_kb;
+extern unsigned int migrate_copy_chunk_kb;
+
+#ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
+/**
+ * struct migrate_copy_test - what the KUnit tests change
+ * @fail_page: The source page whose copy is to fail, or NULL.
+ * @any_cpu: Offer jobs to busy CPUs too.
+ * @no_spin: Sleep at once when a helper is in the middle of a chunk.
+ */
+struct migrate_copy_test {
+	struct page *fail_page;
+	bool any_cpu;
+	bool no_spin;
+};
+
+extern struct migrate_copy_test migrate_copy_test;
+#endif
+
+#endif /* _MM_MIGRATE_COPY_INTERNAL_H */

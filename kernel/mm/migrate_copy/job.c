@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The copy job: pairs of folios, copied in chunks that the caller and its
+ * helpers pull from one atomic cursor until nothing is left.
+ *
+ * Pulling is what makes a job safe on a busy machine. Nothing is handed out in
+ * advance, so a helper that never got a CPU holds nothing that anybody waits
+ * for: the caller copies its share too. What the caller does wait for is a
+ * chunk that a helper has claimed, and such a chunk is small and copied with
+ * preemption disabled.
+ */
+#include <linux/bitops.h>
+#include <linux/highmem.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+
+#include "internal.h"
+
+#define CURSOR(pair, page)	((u64)(pair) << 32 | (page))
+#define CURSOR_PAIR(cursor)	((unsigned int)((cursor) >> 32))
+#define CURSOR_PAGE(cursor)	((unsigned int)(cursor))
+
+#ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
+struct migrate_copy_test migrate_copy_test;
+
+static bool test_fails(const struct page *src)
+{
+	return unlikely(src == READ_ONCE(migrate_copy_test.fail_page));
+}
+#else
+static bool test_fails(const struct page *src)
+{
+	return false;
+}
+#endif
+
+/**
+ * migrate_copy_job_init() - Prepare a job.
+ * @job: The job; usually on the caller's stack.
+ * @pairs: What to copy. Must stay until the job has run.
+ * @nr: Number of @pairs, 1 to MIGRATE_COPY_WINDOW.
+ * @chunk_pages: Most base pages that one claim takes, at least 1.
+ *
+ * Context: Any.
+ */
+void migrate_copy_job_init(struct migrate_copy_job *job,
+			   const struct migrate_copy_pair *pairs,
+			   unsigned int nr, unsigned int chunk_pages)
+{
+	job->pairs = pairs;
+	job->nr = nr;
+	job->chunk_pages = chunk_pages;
+	job->helpers = NULL;
+	job->nr_helpers = 0;
+	job->caller_pages = 0;
+	job->failed = 0;
+	atomic64_set(&job->cursor, 0);
+	atomic_long_set(&job->helper_pages, 0);
+}
+
+/*
+ * Take the next chunk: up to job->chunk_pages, of one large folio or of
+ * several small ones in a row. Returns the number of pages; *first is where
+ * they start.
+ */
+static unsigned long claim(struct migrate_copy_job *job, u64 *first)
+{
+	s64 cursor = atomic64_read(&job->cursor);
+	unsigned int pair, page;
+	unsigned long left, want;
+
+	do {
+		pair = CURSOR_PAIR(cursor);
+		page = CURSOR_PAGE(cursor);
+		want = job->chunk_pages;
+		while (want && pair < job->nr) {
+			left = folio_nr_pages(job->pairs[pair].src) - page;
+			if (left > want) {
+				page += want;
+				want = 0;
+			} else {
+				want -= left;
+				page = 0;
+				pair++;
+			}
+		}
+		if (want == job->chunk_pages)
+			return 0;
+	} while (!atomic64_try_cmpxchg(&job->cursor, &cursor,
+				       CURSOR(pair, page)));
+
+	*first = cursor;
+	return job->chunk_pages - want;
+}
+
+/*
+ * Copy a part of one folio. After a machine check, here or in another chunk of
+ * it, the rest is left out: the folio is lost for this job.
+ */
+static void copy_part(struct migrate_copy_job *job, unsigned int pair,
+		      unsigned int page, unsigned long nr)
+{
+	struct folio *dst = job->pairs[pair].dst;
+	struct folio *src = job->pairs[pair].src;
+
+	if (unlikely(test_bit(pair, &job->failed)))
+		return;
+
+	for (; nr; nr--, page++) {
+		struct page *from = folio_page(src, page);
+
+		if (test_fails(from) ||
+		    copy_mc_highpage(folio_page(dst, page), from)) {
+			set_bit(pair, &job->failed);
+			return;
+		}
+	}
+}
+
+/**
+ * migrate_copy_job_chunk() - Claim one chunk of a job and copy it.
+ * @job: The job.
+ *
+ * Context: Process context. Does not sleep; a helper calls it with preemption
+ * disabled, so that the caller, if it waits for the chunk, waits for the copy
+ * alone.
+ * Return: The number of base pages claimed; 0 when none is left to claim.
+ */
+unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job)
+{
+	unsigned int pair, page;
+	unsigned long left, nr, part;
+	u64 first;
+
+	nr = claim(job, &first);
+	if (!nr)
+		return 0;
+
+	pair = CURSOR_PAIR(first);
+	page = CURSOR_PAGE(first);
+	for (left = nr; left; left -= part) {
+		part = folio_nr_pages(job->pairs[pair].src) - page;
+		part = min(left, part);
+		copy_part(job, pair, page, part);
+		page = 0;
+		pair++;
+	}
+	return nr;
+}
+
+/**
+ * migrate_copy_job_run() - Copy everything in a job.
+ * @job: The job, freshly prepared.
+ * @nid: The node next to which helpers are looked for.
+ * @max_helpers: Most helper CPUs to wake; 0 to copy alone.
+ *
+ * When this returns, every page of every pair has been copied, and all of it
+ * is visible to this CPU, except in the folios whose bit in @job->failed is
+ * set. Those may hold anything. No helper will touch the job any more.
+ *
+ * Context: Process context, may sleep. Takes no lock and allocates nothing:
+ * safe from memory reclaim, with any number of folios locked.
+ * Return: How many helper CPUs the job was offered to.
+ */
+unsigned long migrate_copy_job_run(struct migrate_copy_job *job, int nid,
+				   unsigned int max_helpers)
+{
+	unsigned long nr;
+	unsigned int woken = 0;
+
+	if (max_helpers)
+		woken = migrate_copy_helpers_wake(job, nid, max_helpers);
+
+	do {
+		nr = migrate_copy_job_chunk(job);
+		job->caller_pages += nr;
+		cond_resched();
+	} while (nr);
+
+	migrate_copy_helpers_retract(job);
+	return woken;
+}

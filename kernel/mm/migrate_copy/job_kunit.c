@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests of the copy job: every page is claimed once and copied right,
+ * however the job is cut and whoever helps; a failure stays with its folio.
+ */
+#include <kunit/test.h>
+
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+#include "internal.h"
+
+/* Folio orders of the standard job: small and large, in no tidy sequence. */
+static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
+
+/* Orders of a job large enough that helpers have time to come. */
+static const unsigned int large_orders[] = { 9, 9, 9, 9 };
+
+/* Chunk sizes in pages: the smallest, odd ones, a folio, more than a job. */
+static const unsigned int chunk_sizes[] = { 1, 3, 7, 32, 512, 5000 };
+
+struct folio_set {
+	struct migrate_copy_pair pairs[MIGRATE_COPY_WINDOW];
+	unsigned int nr;
+	unsigned long pages;
+};
+
+static void free_folios(void *data)
+{
+	struct folio_set *set = data;
+	unsigned int i;
+
+	for (i = 0; i < set->nr; i++) {
+		if (set->pairs[i].src)
+			folio_put(set->pairs[i].src);
+		if (set->pairs[i].dst)
+			folio_put(set->pairs[i].dst);
+	}
+}
+
+static struct folio_set *alloc_folios(struct kunit *test,
+				      const unsigned int *orders,
+				      unsigned int nr)
+{
+	struct folio_set *set;
+	unsigned int i;
+
+	set = kunit_kzalloc(test, sizeof(*set), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, set);
+	KUNIT_ASSERT_LE(test, nr, MIGRATE_COPY_WINDOW);
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, free_folios, set));
+
+	for (i = 0; i < nr; i++) {
+		struct migrate_copy_pair *pair = &set->pairs[i];
+
+		pair->src = folio_alloc(GFP_KERNEL, orders[i]);
+		pair->dst = folio_alloc(GFP_KERNEL, orders[i]);
+		set->nr++;
+		KUNIT_ASSERT_NOT_NULL(test, pair->src);
+		KUNIT_ASSERT_NOT_NULL(test, pair->dst);
+		set->pages += 1UL << orders[i];
+	}
+	return set;
+}
+
+/* A source page gets words that no other page and no other round has. */
+static void fill(struct folio_set *set, u64 round)
+{
+	unsigned int i;
+	size_t w;
+
+	for (i = 0; i < set->nr; i++) {
+		u64 *src = folio_address(set->pairs[i].src);
+
+		for (w = 0; w < folio_size(set->pairs[i].src) / sizeof(u64); w++)
+			src[w] = round << 48 | (u64)i << 32 | w;
+		memset(folio_address(set->pairs[i].dst), 0xa5,
+		       folio_size(set->pairs[i].dst));
+	}
+}
+
+static bool same(const struct migrate_copy_pair *pair)
+{
+	return !memcmp(folio_address(pair->dst), folio_address(pair->src),
+		       folio_size(pair->src));
+}
+
+/* Chunks that overlap would add up to more than the job. */
+static bool claimed_once(const struct folio_set *set,
+			 const struct migrate_copy_job *job)
+{
+	return job->caller_pages + atomic_long_read(&job->helper_pages) ==
+	       set->pages;
+}
+
+static void expect_all_copied(struct kunit *test, const struct folio_set *set,
+			      const struct migrate_copy_job *job)
+{
+	unsigned int i;
+
+	KUNIT_EXPECT_EQ(test, 0, job->failed);
+	KUNIT_EXPECT_TRUE(test, claimed_once(set, job));
+	for (i = 0; i < set->nr; i++)
+		KUNIT_EXPECT_TRUE_MSG(test, same(&set->pairs[i]),
+				      "pair %u of %u, chunks of %u pages", i,
+				      set->nr, job->chunk_pages);
+}
+
+/* Chunks have the size asked for, add up to the job, and end. */
+static void claims_cover_job(struct kunit *test)
+{
+	struct folio_set *set = alloc_folios(test, mixed_orders,
+					     ARRAY_SIZE(mixed_orders));
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(chunk_sizes); i++) {
+		unsigned long left = set->pages;
+		struct migrate_copy_job job;
+
+		fill(set, i);
+		migrate_copy_job_init(&job, set->pairs, set->nr, chunk_sizes[i]);
+		while (left) {
+			unsigned long want = min_t(unsigned long, left,
+						   chunk_sizes[i]);
+			unsigned long nr;
+
+			preempt_disable();
+			nr = migrate_copy_job_chunk(&job);
+			preempt_enable();
+			KUNIT_ASSERT_EQ(test, want, nr);
+			job.caller_pages += nr;
+			left -= nr;
+		}
+		preempt_disable();
+		left = migrate_copy_job_chunk(&job);
+		preempt_enable();
+		KUNIT_EXPECT_EQ(test, 0, left);
+		expect_all_copied(test, set, &job);
+	}
+}
+
+static void zero_helpers(struct kunit *test)
+{
+	struct folio_set *set = alloc_folios(test, mixed_orders,
+					     ARRAY_SIZE(mixed_orders));
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(chunk_sizes); i++) {
+		struct migrate_copy_job job;
+		unsigned long woken;
+
+		fill(set, i);
+		migrate_copy_job_init(&job, set->pairs, set->nr, chunk_sizes[i]);
+		woken = migrate_copy_job_run(&job, NUMA_NO_NODE, 0);
+		KUNIT_EXPECT_EQ(test, 0, woken);
+		KUNIT_EXPECT_EQ(test, 0, atomic_long_read(&job.helper_pages));
+		expect_all_copied(test, set, &job);
+	}
+}
+
+/* Helpers come and do part of the work, sooner or later. */
+static void helpers_take_part(struct kunit *test)
+{
+	struct folio_set *set = alloc_folios(test, large_orders,
+					     ARRAY_SIZE(large_orders));
+	unsigned long helped = 0;
+	unsigned int i;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "needs two CPUs");
+
+	for (i = 0; i < 200 && !helped; i++) {
+		struct migrate_copy_job job;
+
+		fill(set, i);
+		migrate_copy_job_init(&job, set->pairs, set->nr, 4);
+		migrate_copy_job_run(&job, 0, num_possible_cpus());
+		expect_all_copied(test, set, &job);
+		helped = atomic_long_read(&job.helper_pages);
+		KUNIT_EXPECT_LE(test, helped, set->pages);
+		/* Let the other CPUs go idle. */
+		schedule_timeout_uninterruptible(1);
+	}
+	KUNIT_EXPECT_GT(test, helped, 0);
+}
+
+/* A job of one page has one chunk; every other helper finds none. */
+static void more_helpers_than_chunks(struct kunit *test)
+{
+	static const unsigned int orders[] = { 0 };
+	struct folio_set *set = alloc_folios(test, orders, 1);
+	unsigned int i;
+
+	for (i = 0; i < 500; i++) {
+		struct migrate_copy_job job;
+
+		fill(set, i);
+		migrate_copy_job_init(&job, set->pairs, set->nr, 1);
+		migrate_copy_job_run(&job, 0, num_possible_cpus());
+		expect_all_copied(test, set, &job);
+		KUNIT_EXPECT_LE(test, atomic_long_read(&job.helper_pages), 1);
+		KUNIT_EXPECT_NULL(test, job.helpers);
+	}
+}
+
+static void reset_hooks(void *unused)
+{
+	WRITE_ONCE(migrate_copy_test.fail_page, NULL);
+	WRITE_ONCE(migrate_copy_test.any_cpu, false);
+	WRITE_ONCE(migrate_copy_test.no_spin, false);
+}
+
+/* One page fails: its folio is marked, all others are complete. */
+static void failing_chunk(struct kunit *test)
+{
+	struct folio_set *set = alloc_folios(test, mixed_orders,
+					     ARRAY_SIZE(mixed_orders));
+	unsigned int victim, i, helpers;
+
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, reset_hooks, NULL));
+
+	for (helpers = 0; helpers <= num_possible_cpus();
+	     helpers += num_possible_cpus()) {
+		for (victim = 0; victim < set->nr; victim++) {
+			struct folio *src = set->pairs[victim].src;
+			struct migrate_copy_job job;
+
+			fill(set, victim);
+			WRITE_ONCE(migrate_copy_test.fail_page,
+				   folio_page(src, folio_nr_pages(src) / 2));
+			migrate_copy_job_init(&job, set->pairs, set->nr, 3);
+			migrate_copy_job_run(&job, 0, helpers);
+
+			KUNIT_EXPECT_EQ(test, BIT(victim), job.failed);
+			for (i = 0; i < set->nr; i++)
+				KUNIT_EXPECT_EQ_MSG(test, i != victim,
+						    same(&set->pairs[i]),
+						    "pair %u, victim %u", i,
+						    victim);
+		}
+	}
+}
+
+struct racer {
+	struct folio_set *set;
+	struct completion done;
+	unsigned long wrong;
+	unsigned long helped;
+};
+
+static int race(void *data)
+{
+	struct racer *racer = data;
+	struct folio_set *set = racer->set;
+	unsigned int round, i;
+
+	for (round = 0; round < 100; round++) {
+		/* Gone after the round: KASAN sees a helper that is late. */
+		struct migrate_copy_job *job = kzalloc(sizeof(*job), GFP_KERNEL);
+
+		if (!job) {
+			racer->wrong++;
+			break;
+		}
+		fill(set, round);
+		migrate_copy_job_init(job, set->pairs, set->nr, 1 + round % 9);
+		migrate_copy_job_run(job, 0, num_possible_cpus());
+		racer->wrong += !!job->failed + !claimed_once(set, job);
+		racer->helped += atomic_long_read(&job->helper_pages);
+		kfree(job);
+		for (i = 0; i < set->nr; i++)
+			racer->wrong += !same(&set->pairs[i]);
+	}
+	complete(&racer->done);
+	return 0;
+}
+
+/*
+ * Jobs of several callers compete for the same helpers, which get the CPUs late
+ * and lose them early; the callers sleep where they would spin.
+ */
+static void concurrent_jobs(struct kunit *test)
+{
+	struct racer *racers;
+	unsigned int nr = min(num_online_cpus() + 1, 8), i;
+	unsigned long helped = 0;
+
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, reset_hooks, NULL));
+	WRITE_ONCE(migrate_copy_test.any_cpu, true);
+	WRITE_ONCE(migrate_copy_test.no_spin, true);
+
+	racers = kunit_kcalloc(test, nr, sizeof(*racers), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, racers);
+	for (i = 0; i < nr; i++) {
+		racers[i].set = alloc_folios(test, mixed_orders,
+					     ARRAY_SIZE(mixed_orders));
+		init_completion(&racers[i].done);
+	}
+
+	for (i = 0; i < nr; i++) {
+		struct task_struct *task;
+
+		task = kthread_run(race, &racers[i], "copy-race/%u", i);
+		if (IS_ERR(task)) {
+			KUNIT_FAIL(test, "no thread %u: %pe", i, task);
+			complete(&racers[i].done);
+		}
+	}
+	for (i = 0; i < nr; i++) {
+		wait_for_completion(&racers[i].done);
+		KUNIT_EXPECT_EQ(test, 0, racers[i].wrong);
+		helped += racers[i].helped;
+	}
+	if (num_online_cpus() > 1)
+		KUNIT_EXPECT_GT(test, helped, 0);
+}
+
+static struct kunit_case job_cases[] = {
+	KUNIT_CASE(claims_cover_job),
+	KUNIT_CASE(zero_helpers),
+	KUNIT_CASE(helpers_take_part),
+	KUNIT_CASE(more_helpers_than_chunks),
+	KUNIT_CASE(failing_chunk),
+	KUNIT_CASE_SLOW(concurrent_jobs),
+	{}
+};
+
+static struct kunit_suite job_suite = {
+	.name = "migrate_copy_job",
+	.test_cases = job_cases,
+};
+
+kunit_test_suite(job_suite);

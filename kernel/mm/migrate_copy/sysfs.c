@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The knobs and counters in /sys/kernel/mm/migrate_copy/, and the start-up.
+ * Documentation/admin-guide/mm/migrate_copy.rst describes them.
+ */
+#include <linux/cpumask.h>
+#include <linux/init.h>
+#include <linux/jump_label.h>
+#include <linux/kobject.h>
+#include <linux/kstrtox.h>
+#include <linux/migrate_copy.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/sysfs.h>
+
+#include "internal.h"
+
+DEFINE_STATIC_KEY_FALSE(migrate_copy_key);
+
+/*
+ * More helpers than this have not paid in any published measurement of one
+ * batch of 2 MB; who has larger batches or folios can raise the number.
+ */
+#define DEFAULT_MAX_HELPERS	8
+
+unsigned int migrate_copy_max_helpers;
+unsigned int migrate_copy_min_helper_kb = 512;
+unsigned int migrate_copy_chunk_kb = 128;
+unsigned int migrate_copy_batch_pages = MIGRATE_COPY_MIN_BATCH_PAGES;
+
+static DEFINE_MUTEX(enabled_lock);
+
+static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%d\n", migrate_copy_enabled());
+}
+
+static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	unsigned int enable;
+
+	if (kstrtouint(buf, 10, &enable) || enable > 1)
+		return -EINVAL;
+
+	mutex_lock(&enabled_lock);
+	if (enable)
+		static_branch_enable(&migrate_copy_key);
+	else
+		static_branch_disable(&migrate_copy_key);
+	mutex_unlock(&enabled_lock);
+	return count;
+}
+
+static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
+
+/* Set *knob if the text is a number from min to max, else change nothing. */
+static ssize_t store_number(const char *buf, size_t count, unsigned int *knob,
+			    unsigned int min, unsigned int max)
+{
+	unsigned int value;
+
+	if (kstrtouint(buf, 10, &value) || value < min || value > max)
+		return -EINVAL;
+
+	WRITE_ONCE(*knob, value);
+	return count;
+}
+
+#define KNOB(_name, _min, _max)						\
+static ssize_t _name##_show(struct kobject *kobj,			\
+			    struct kobj_attribute *attr, char *buf)	\
+{									\
+	return sysfs_emit(buf, "%u\n", READ_ONCE(migrate_copy_##_name));\
+}									\
+static ssize_t _name##_store(struct kobject *kobj,			\
+			     struct kobj_attribute *attr,		\
+			     const char *buf, size_t count)		\
+{									\
+	return store_number(buf, count, &migrate_copy_##_name,		\
+			    _min, _max);				\
+}									\
+static struct kobj_attribute _name##_attr = __ATTR_RW(_name)
+
+KNOB(max_helpers, 0, num_possible_cpus());
+KNOB(min_helper_kb, 0, UINT_MAX);
+KNOB(chunk_kb, MIGRATE_COPY_MIN_CHUNK_KB, MIGRATE_COPY_MAX_CHUNK_KB);
+KNOB(batch_pages, MIGRATE_COPY_MIN_BATCH_PAGES, MIGRATE_COPY_MAX_BATCH_PAGES);
+
+static struct attribute *knob_attrs[] = {
+	&enabled_attr.attr,
+	&max_helpers_attr.attr,
+	&min_helper_kb_attr.attr,
+	&chunk_kb_attr.attr,
+	&batch_pages_attr.attr,
+	NULL
+};
+
+static const struct attribute_group knob_group = {
+	.attrs = knob_attrs,
+};
+
+static struct kobj_attribute stat_kobj_attrs[MIGRATE_COPY_NR_STATS];
+static struct attribute *stat_attrs[MIGRATE_COPY_NR_STATS + 1];
+
+static const struct attribute_group stat_group = {
+	.name = "stats",
+	.attrs = stat_attrs,
+};
+
+static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	enum migrate_copy_stat stat = attr - stat_kobj_attrs;
+
+	return sysfs_emit(buf, "%lu\n", migrate_copy_stat_read(stat));
+}
+
+static void __init stat_attrs_init(void)
+{
+	enum migrate_copy_stat stat;
+
+	for (stat = 0; stat < MIGRATE_COPY_NR_STATS; stat++) {
+		struct kobj_attribute *attr = &stat_kobj_attrs[stat];
+
+		sysfs_attr_init(&attr->attr);
+		attr->attr.name = migrate_copy_stat_name(stat);
+		attr->attr.mode = 0444;
+		attr->show = stat_show;
+		stat_attrs[stat] = &attr->attr;
+	}
+}
+
+static int __init migrate_copy_sysfs_init(void)
+{
+	struct kobject *kobj;
+	int err;
+
+	kobj = kobject_create_and_add("migrate_copy", mm_kobj);
+	if (!kobj)
+		return -ENOMEM;
+
+	stat_attrs_init();
+	err = sysfs_create_group(kobj, &knob_group);
+	if (!err)
+		err = sysfs_create_group(kobj, &stat_group);
+	if (err)
+		kobject_put(kobj);
+	return err;
+}
+
+static int __init migrate_copy_init(void)
+{
+	int err;
+
+	migrate_copy_max_helpers = min(num_online_cpus() - 1,
+				       DEFAULT_MAX_HELPERS);
+	if (migrate_copy_helpers_init())
+		pr_warn("migrate_copy: no workqueue, copying without helpers\n");
+
+	err = migrate_copy_sysfs_init();
+	if (err) {
+		pr_err("migrate_copy: no sysfs directory (%d), staying off\n",
+		       err);
+		return err;
+	}
+	static_branch_enable(&migrate_copy_key);
+	return 0;
+}
+late_initcall(migrate_copy_init);
