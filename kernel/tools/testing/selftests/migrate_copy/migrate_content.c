@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Does memory of every kind keep its content, and does it go where it should,
+ * whatever moves it and however the kernel copies?
+ *
+ * Each test is one kind of memory, moved in one way, in one mode of the kernel.
+ *
+ * migrate_content [-k KIND | -x KIND] [MODE]...
+ *
+ * -k tests one kind only, -x all but one. The mode is "plain" on a kernel
+ * without migrate_copy, and "off", "batch" or "threads" on one with it.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "migrate_test.h"
+
+/* How often to move back and forth until a helper has been fast enough. */
+#define ROUNDS		40
+#define OFFLINE_TRIES	10
+#define TIMEOUT		120
+
+/* What the kernel keeps for itself is within a few blocks of 128 MB. */
+#define MAX_BLOCKS	16
+#define MAX_MISSES	8
+#define CHUNK		(4 * MB)
+#define SAMPLE		(64 * KB)
+#define MAX_CHUNKS	64
+
+/* Blocks that have been found to go offline, or not; the tests share them. */
+static struct {
+	struct blocks {
+		size_t nr;
+		uint64_t list[MAX_BLOCKS];
+	} free, fixed;
+} *known;
+
+enum move_by {
+	MOVE_PAGES,
+	MBIND,
+	MIGRATE_PAGES,
+	CPUSET,
+	COMPACTION,
+	OFFLINE,
+	NR_METHODS,
+};
+
+#define METHOD(m)	(1U << (m))
+
+static const char * const method_names[NR_METHODS] = {
+	[MOVE_PAGES]	= "move_pages",
+	[MBIND]		= "mbind",
+	[MIGRATE_PAGES]	= "migrate_pages",
+	[CPUSET]	= "cpuset",
+	[COMPACTION]	= "compaction",
+	[OFFLINE]	= "offline",
+};
+
+/*
+ * Compaction leaves folios alone that are as large as a page block (2 MB), and
+ * cannot thin out what KSM has merged or what must stay in the swap cache. 1 GB
+ * pages have nowhere else to go on their node. Only the kernel itself can move
+ * page cache that nobody maps.
+ *
+ * 1 GB pages need MPOL_MF_MOVE_ALL: hugetlb_pmd_shared() reads the share count
+ * of their PUD table, which 6.12 initializes for PMD tables only, so that mbind()
+ * may leave such a page behind, as shared, and say that it has done its work.
+ */
+#define BY_CALLS	(METHOD(MOVE_PAGES) | METHOD(MBIND) | \
+			 METHOD(MIGRATE_PAGES) | METHOD(CPUSET))
+#define BY_KERNEL	(METHOD(COMPACTION) | METHOD(OFFLINE))
+#define BY_ALL		(BY_CALLS | BY_KERNEL)
+#define LARGE		(BY_CALLS | METHOD(OFFLINE))
+
+static const struct {
+	struct kind kind;
+	unsigned int methods;
+} kinds[] = {
+	{ { "base", BACK_ANON, 4 * KB, 8 * MB }, BY_ALL },
+	{ { "mthp_16k", BACK_ANON, 16 * KB, 8 * MB }, BY_ALL },
+	{ { "mthp_32k", BACK_ANON, 32 * KB, 8 * MB }, BY_ALL },
+	{ { "mthp_64k", BACK_ANON, 64 * KB, 8 * MB }, BY_ALL },
+	{ { "mthp_128k", BACK_ANON, 128 * KB, 8 * MB }, BY_ALL },
+	{ { "mthp_256k", BACK_ANON, 256 * KB, 8 * MB }, BY_ALL },
+	{ { "mthp_512k", BACK_ANON, 512 * KB, 8 * MB }, BY_ALL },
+	{ { "mthp_1m", BACK_ANON, 1 * MB, 8 * MB }, BY_ALL },
+	{ { "thp", BACK_ANON, 2 * MB, 16 * MB }, LARGE },
+	{ { "mlocked", BACK_ANON, 4 * KB, 8 * MB, KIND_MLOCK }, BY_ALL },
+	{ { "mlocked_thp", BACK_ANON, 2 * MB, 8 * MB, KIND_MLOCK }, LARGE },
+	{ { "forked", BACK_ANON, 4 * KB, 8 * MB, KIND_FORK }, BY_ALL },
+	{ { "forked_thp", BACK_ANON, 2 * MB, 8 * MB, KIND_FORK }, LARGE },
+	{ { "ksm", BACK_ANON, 4 * KB, 8 * MB, KIND_KSM }, LARGE },
+	{ { "swapcache", BACK_ANON, 4 * KB, 8 * MB, KIND_SWAPCACHE }, LARGE },
+	{ { "shmem", BACK_SHMEM, 4 * KB, 8 * MB }, BY_ALL },
+	{ { "tmpfs", BACK_TMPFS, 4 * KB, 8 * MB }, BY_ALL },
+	{ { "tmpfs_unmapped", BACK_TMPFS, 4 * KB, 8 * MB, KIND_UNMAPPED },
+	  BY_KERNEL },
+	{ { "tmpfs_read_only", BACK_TMPFS, 4 * KB, 8 * MB, KIND_READ_ONLY },
+	  BY_ALL },
+	{ { "tmpfs_huge", BACK_TMPFS_HUGE, 2 * MB, 16 * MB }, LARGE },
+	{ { "tmpfs_huge_unmapped", BACK_TMPFS_HUGE, 2 * MB, 16 * MB,
+	    KIND_UNMAPPED }, METHOD(OFFLINE) },
+	{ { "ext4", BACK_EXT4, 4 * KB, 8 * MB, KIND_UNBATCHED }, BY_ALL },
+	{ { "ext4_unmapped", BACK_EXT4, 4 * KB, 8 * MB,
+	    KIND_UNBATCHED | KIND_UNMAPPED }, BY_KERNEL },
+	{ { "ext4_read_only", BACK_EXT4, 4 * KB, 8 * MB,
+	    KIND_UNBATCHED | KIND_READ_ONLY }, BY_ALL },
+	{ { "xfs", BACK_XFS, 4 * KB, 8 * MB }, BY_ALL },
+	{ { "xfs_64k", BACK_XFS, 64 * KB, 8 * MB }, BY_ALL },
+	{ { "xfs_unmapped", BACK_XFS, 4 * KB, 8 * MB, KIND_UNMAPPED },
+	  BY_KERNEL },
+	{ { "hugetlb_2m", BACK_HUGETLB, 2 * MB, 16 * MB }, LARGE },
+	{ { "hugetlb_1g", BACK_HUGETLB, 1 * GB, 1 * GB, KIND_SHARED },
+	  BY_CALLS },
+};
+
+static int region_move(struct region *r, enum move_by method, int from, int to)
+{
+	switch (method) {
+	case MOVE_PAGES:
+		return region_move_pages(r, from, to);
+	case MBIND:
+		return region_mbind(r, from, to);
+	case MIGRATE_PAGES:
+		return region_migrate_pages(r, from, to);
+	case CPUSET:
+		return region_cpuset(r, from, to);
+	default:
+		return -1;
+	}
+}
+
+/* Between two nodes, there and back, until the mode has shown itself. */
+static bool between_nodes(struct region *r, enum move_by method, enum copy_mode mode,
+			  int from, int to)
+{
+	struct evidence ev;
+	size_t moved = 0;
+	int round, tmp;
+
+	evidence_start(&ev, mode);
+	for (round = 0; round < ROUNDS; round++) {
+		if (region_move(r, method, from, to) ||
+		    !region_on_node(r, to) || !region_intact(r))
+			return false;
+		moved += region_folios(r);
+		tmp = from;
+		from = to;
+		to = tmp;
+		if (round && (evidence_helpers(&ev) ||
+			      r->kind->flags & KIND_UNBATCHED))
+			break;
+	}
+	return evidence_check(&ev, moved, r->kind->folio,
+			      !(r->kind->flags & KIND_UNBATCHED));
+}
+
+/* Within a node: what counts is that folios got another address. */
+static bool by_compaction(struct region *r, enum copy_mode mode, int node)
+{
+	const struct kind *kind = r->kind;
+	size_t n = region_folios(r), changed = 0, i;
+	struct evidence ev;
+	uint64_t *before, *after;
+	bool ok = true;
+	int round;
+
+	before = calloc(n, sizeof(*before));
+	after = calloc(n, sizeof(*after));
+	evidence_start(&ev, mode);
+	for (round = 0; ok && round < ROUNDS; round++) {
+		if (round) {
+			/* It is compact now. Make a new one. */
+			region_free(r);
+			region_make(r, kind, node, true);
+		}
+		region_pfns(r, before);
+		require(!file_write("/proc/sys/vm/compact_memory", "1"),
+			"cannot compact memory");
+		region_pfns(r, after);
+		for (i = 0; i < n; i++)
+			changed += before[i] != after[i];
+		ok = region_intact(r);
+		if (changed && (evidence_helpers(&ev) ||
+				kind->flags & KIND_UNBATCHED))
+			break;
+	}
+	free(before);
+	free(after);
+	require(changed, "compaction moved none of %zu folios", n);
+	/*
+	 * It moves what else is in the zone, too, and whoever looks at that, or
+	 * at one of our folios, holds a reference: then it is copied alone.
+	 */
+	return ok && evidence_check(&ev, (changed + 1) / 2, kind->folio,
+				    !(kind->flags & KIND_UNBATCHED));
+}
+
+static uint64_t block_pages(void)
+{
+	char text[32];
+
+	if (file_read("/sys/devices/system/memory/block_size_bytes", text,
+		      sizeof(text)))
+		return 0;
+	return strtoull(text, NULL, 16) / PAGE;
+}
+
+static bool block_is_movable(uint64_t block)
+{
+	char path[128], zone[64];
+
+	snprintf(path, sizeof(path),
+		 "/sys/devices/system/memory/memory%llu/valid_zones",
+		 (unsigned long long)block);
+	return !file_read(path, zone, sizeof(zone)) &&
+	       !strncmp(zone, "Movable", 7);
+}
+
+static int block_set(uint64_t block, const char *state)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path),
+		 "/sys/devices/system/memory/memory%llu/state",
+		 (unsigned long long)block);
+	return file_write(path, state);
+}
+
+static int block_offline(uint64_t block)
+{
+	int try, err = -1;
+
+	for (try = 0; err && try < OFFLINE_TRIES; try++)
+		err = block_set(block, "offline");
+	return err;
+}
+
+static void block_online(uint64_t block)
+{
+	if (block_set(block, "online_movable"))
+		die("cannot bring block %llu back",
+		    (unsigned long long)block);
+}
+
+static bool is_known(const struct blocks *blocks, uint64_t block)
+{
+	size_t i;
+
+	for (i = 0; i < blocks->nr; i++) {
+		if (blocks->list[i] == block)
+			return true;
+	}
+	return false;
+}
+
+static void learn(struct blocks *blocks, uint64_t block)
+{
+	if (blocks->nr < MAX_BLOCKS && !is_known(blocks, block))
+		blocks->list[blocks->nr++] = block;
+}
+
+/* Folios in a block. */
+static size_t inside(const uint64_t *pfns, size_t n, uint64_t per_block,
+		     uint64_t block)
+{
+	size_t i, count = 0;
+
+	for (i = 0; i < n; i++)
+		count += pfns[i] / per_block == block;
+	return count;
+}
+
+/*
+ * Offline a movable block in which some of the folios are; most of them, if
+ * that block can go. Returns how many there were, 0 if no block can go.
+ */
+static size_t offline_some(const uint64_t *pfns, size_t n, uint64_t per_block,
+			   uint64_t *block)
+{
+	uint64_t tried[MAX_BLOCKS];
+	size_t nr_tried = 0;
+
+	while (nr_tried < MAX_BLOCKS) {
+		size_t i, j, count, best = 0;
+
+		for (i = 0; i < n; i++) {
+			uint64_t here = pfns[i] / per_block;
+
+			if (i && here == pfns[i - 1] / per_block)
+				continue;
+			for (j = 0; j < nr_tried && tried[j] != here; j++)
+				;
+			if (j < nr_tried || is_known(&known->fixed, here))
+				continue;
+			count = inside(pfns, n, per_block, here);
+			if (count > best) {
+				best = count;
+				*block = here;
+			}
+		}
+		if (!best)
+			return 0;
+		if (block_is_movable(*block)) {
+			if (!block_offline(*block))
+				return best;
+			learn(&known->fixed, *block);
+		}
+		tried[nr_tried++] = *block;
+	}
+	return 0;
+}
+
+static bool block_is_fixed(uint64_t block)
+{
+	if (is_known(&known->fixed, block))
+		return true;
+	if (is_known(&known->free, block))
+		return false;
+	if (block_is_movable(block) && !block_offline(block)) {
+		block_online(block);
+		learn(&known->free, block);
+		return false;
+	}
+	learn(&known->fixed, block);
+	return true;
+}
+
+static void avoid_fixed_with(uint64_t per_block, int advice)
+{
+	uint64_t good = 0;
+	size_t i, fixed;
+	char *chunk;
+	int try;
+
+	for (try = 0; try < MAX_CHUNKS; try++) {
+		chunk = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (chunk == MAP_FAILED)
+			return;
+		madvise(chunk, CHUNK, advice);
+		memset(chunk, 1, CHUNK);
+		if (!block_is_movable(page_pfn(chunk) / per_block) &&
+		    !block_is_movable(page_pfn(chunk + CHUNK - 1) / per_block))
+			return;
+		for (i = 0, fixed = 0; i < CHUNK; i += SAMPLE) {
+			uint64_t block = page_pfn(chunk + i) / per_block;
+
+			if (block == good)
+				continue;
+			if (block_is_fixed(block))
+				fixed++;
+			else
+				good = block;
+		}
+		if (!fixed) {
+			munmap(chunk, CHUNK);
+			return;
+		}
+	}
+}
+
+/*
+ * The kernel itself has a little memory at the end of each node, where movable
+ * memory is handed out first. Take what is free there, for as long as this test
+ * runs, so that it gets memory from blocks that can go offline.
+ */
+static void avoid_fixed_blocks(int node)
+{
+	uint64_t per_block = block_pages();
+
+	if (!per_block)
+		return;
+	require(!node_bind(node), "cannot allocate on node %d", node);
+	thp_only(2 * MB);
+	avoid_fixed_with(per_block, MADV_HUGEPAGE);
+	avoid_fixed_with(per_block, MADV_NOHUGEPAGE);
+	node_unbind();
+}
+
+/* Take memory away in which some of the folios are. */
+static bool by_offlining(struct region *r, enum copy_mode mode, int node)
+{
+	const struct kind *kind = r->kind;
+	bool merged = kind->flags & KIND_KSM;
+	size_t max = r->size / kind->folio;
+	uint64_t per_block = block_pages();
+	size_t n, count, left, moved = 0;
+	struct evidence ev;
+	uint64_t *pfns, block = 0;
+	int round, misses = 0;
+	bool ok = true;
+
+	if (!per_block)
+		skip("this kernel has no memory hot-remove");
+	pfns = calloc(max, sizeof(*pfns));
+	evidence_start(&ev, mode);
+
+	for (round = 0; ok && round < ROUNDS; round++) {
+		n = region_pfns(r, pfns);
+		count = offline_some(pfns, n, per_block, &block);
+		if (!count) {
+			/* Keep it for a while, to get memory elsewhere. */
+			if (++misses == MAX_MISSES)
+				break;
+			region_make(r, kind, node, false);
+			continue;
+		}
+		/* Many pages of a merged one are still one folio. */
+		moved += merged ? 1 : count;
+		ok = region_intact(r);
+		n = region_pfns(r, pfns);
+		left = inside(pfns, n, per_block, block) + inside(pfns, n, 1, 0);
+		if (left) {
+			ksft_print_msg("%zu folios are gone or still in the block\n",
+				       left);
+			ok = false;
+		}
+		block_online(block);
+		if (evidence_helpers(&ev) || kind->flags & KIND_UNBATCHED)
+			break;
+		/* It went to another node. Make a new one. */
+		region_free(r);
+		region_make(r, kind, node, false);
+	}
+	free(pfns);
+	if (!moved)
+		skip("no folio is in a block that can go offline: boot with movablecore=");
+	return ok && evidence_check(&ev, moved, kind->folio,
+				    !(kind->flags & KIND_UNBATCHED));
+}
+
+struct variant {
+	const struct kind *kind;
+	enum move_by method;
+	enum copy_mode mode;
+};
+
+static void test_content(const void *arg)
+{
+	const struct variant *variant = arg;
+	struct region r;
+	int from, to;
+	bool ok;
+
+	mode_enter(variant->mode);
+	nodes_find(&from, &to);
+	if (variant->method == OFFLINE)
+		avoid_fixed_blocks(from);
+	region_make(&r, variant->kind, from, variant->method == COMPACTION);
+	require(region_intact(&r), "wrong before anything has moved");
+
+	switch (variant->method) {
+	case COMPACTION:
+		ok = by_compaction(&r, variant->mode, from);
+		break;
+	case OFFLINE:
+		ok = by_offlining(&r, variant->mode, from);
+		break;
+	default:
+		require(region_on_node(&r, from), "not where it was made");
+		ok = between_nodes(&r, variant->method, variant->mode, from,
+				   to);
+	}
+	region_free(&r);
+	require(ok, "failed");
+}
+
+static const char *only, *all_but;
+
+static bool is_wanted(const struct kind *kind)
+{
+	return (!only || !strcmp(only, kind->name)) &&
+	       (!all_but || strcmp(all_but, kind->name));
+}
+
+static void run_mode(enum copy_mode mode)
+{
+	struct variant variant = { .mode = mode };
+	char name[128];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		variant.kind = &kinds[i].kind;
+		for (variant.method = 0; variant.method < NR_METHODS;
+		     variant.method++) {
+			if (!is_wanted(variant.kind) ||
+			    !(kinds[i].methods & METHOD(variant.method)))
+				continue;
+			snprintf(name, sizeof(name), "%s, %s by %s",
+				 mode_names[mode], variant.kind->name,
+				 method_names[variant.method]);
+			test_run(name, TIMEOUT, test_content, &variant);
+		}
+	}
+}
+
+static unsigned int tests_of_mode(void)
+{
+	unsigned int n = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (is_wanted(&kinds[i].kind))
+			n += __builtin_popcount(kinds[i].methods);
+	}
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int modes;
+	enum copy_mode mode;
+	int opt;
+
+	while ((opt = getopt(argc, argv, "k:x:")) != -1) {
+		if (opt == 'k')
+			only = optarg;
+		else if (opt == 'x')
+			all_but = optarg;
+		else
+			return KSFT_FAIL;
+	}
+	modes = modes_wanted(argc - optind, argv + optind);
+
+	/* The tests are processes, and learn from each other. */
+	known = mmap(NULL, sizeof(*known), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (known == MAP_FAILED)
+		ksft_exit_fail_msg("no memory\n");
+
+	tests_start(__builtin_popcount(modes) * tests_of_mode());
+	for (mode = 0; mode < NR_MODES; mode++) {
+		if (modes & 1U << mode)
+			run_mode(mode);
+	}
+	tests_end();
+}

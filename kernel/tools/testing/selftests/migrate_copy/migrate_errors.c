@@ -1,0 +1,602 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Bad arguments give the errors that the manual pages state, with and without
+ * migrate_copy; and its controls take nothing that is not valid.
+ *
+ * "migrate_errors calls" tests the system calls, "migrate_errors knobs" the
+ * controls; without an argument, both.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "migrate_test.h"
+
+#define NOBODY		65534
+#define NO_SUCH_PID	0x3fffffff
+#define BAD_FLAG	0x80
+#define BAD_NODE	63
+#define BAD_POINTER	((void *)8)
+
+static int from, to;
+
+/* A page that is on node "from", and a hole behind it. */
+static char *page;
+#define HOLE	(page + PAGE)
+
+static char *new_page(int flags)
+{
+	char *p;
+
+	p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS,
+		 -1, 0);
+	if (p == MAP_FAILED || munmap(p + PAGE, PAGE) || node_bind(from))
+		die("no memory");
+	*p = 1;
+	node_unbind();
+	return p;
+}
+
+/*
+ * The calls. Each returns what the system call returned, or -errno; the last
+ * ones return the status of the page.
+ */
+static long result(long ret)
+{
+	return ret < 0 ? -errno : ret;
+}
+
+static long move_one(int pid, void *addr, int node, int flags, int *status)
+{
+	*status = 12345;
+	return result(sys_move_pages(pid, 1, &addr, &node, status, flags));
+}
+
+static long move_status(void *addr, int node)
+{
+	int status;
+	long err;
+
+	err = move_one(0, addr, node, MPOL_MF_MOVE, &status);
+	/* A count of what is left is no error, and no status either. */
+	return err ? err : status;
+}
+
+static long move_bad_flag(void)
+{
+	int status;
+
+	return move_one(0, page, to, BAD_FLAG, &status);
+}
+
+static long move_no_pid(void)
+{
+	int status;
+
+	return move_one(NO_SUCH_PID, page, to, MPOL_MF_MOVE, &status);
+}
+
+static long move_init_unprivileged(void)
+{
+	int status;
+
+	return move_one(1, page, to, MPOL_MF_MOVE, &status);
+}
+
+static long move_all_unprivileged(void)
+{
+	int status;
+
+	return move_one(0, page, to, MPOL_MF_MOVE_ALL, &status);
+}
+
+static long move_bad_node(void)
+{
+	int status;
+
+	return move_one(0, page, BAD_NODE, MPOL_MF_MOVE, &status);
+}
+
+static long move_huge_node(void)
+{
+	int status;
+
+	return move_one(0, page, 1 << 20, MPOL_MF_MOVE, &status);
+}
+
+static long move_negative_node(void)
+{
+	int status;
+
+	return move_one(0, page, -1, MPOL_MF_MOVE, &status);
+}
+
+static long move_bad_pages(void)
+{
+	int status, node = to;
+
+	return result(sys_move_pages(0, 1, BAD_POINTER, &node, &status,
+				     MPOL_MF_MOVE));
+}
+
+static long move_bad_nodes(void)
+{
+	void *addr = page;
+	int status;
+
+	return result(sys_move_pages(0, 1, &addr, BAD_POINTER, &status,
+				     MPOL_MF_MOVE));
+}
+
+static long move_bad_status(void)
+{
+	void *addr = page;
+	int node = to;
+
+	return result(sys_move_pages(0, 1, &addr, &node, BAD_POINTER,
+				     MPOL_MF_MOVE));
+}
+
+static long query_bad_status(void)
+{
+	void *addr = page;
+
+	return result(sys_move_pages(0, 1, &addr, NULL, BAD_POINTER, 0));
+}
+
+static long move_nothing(void)
+{
+	return result(sys_move_pages(0, 0, NULL, NULL, NULL, MPOL_MF_MOVE));
+}
+
+static long status_hole(void)
+{
+	return move_status(HOLE, to);
+}
+
+static long status_untouched(void)
+{
+	char *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return move_status(p, to);
+}
+
+static long status_zero_page(void)
+{
+	char *p = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
+
+	touch(p);
+	return move_status(p, to);
+}
+
+static long status_there_already(void)
+{
+	return move_status(page, from) == from ? 0 : 1;
+}
+
+static long status_moved(void)
+{
+	return move_status(new_page(MAP_PRIVATE), to) == to ? 0 : 1;
+}
+
+static long status_shared(void)
+{
+	char *p = new_page(MAP_SHARED);
+	long status;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		/* Maps the page, until it is killed. */
+		touch(p);
+		pause();
+		_exit(0);
+	}
+	usleep(200000);
+	status = move_status(p, to);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return status;
+}
+
+static long query_hole(void)
+{
+	void *addr = HOLE;
+	int status = 12345;
+	long err;
+
+	err = result(sys_move_pages(0, 1, &addr, NULL, &status, 0));
+	return err ? err : status;
+}
+
+static long bind_to(void *addr, unsigned long size, int mode, int node,
+		    unsigned int flags)
+{
+	return result(sys_mbind(addr, size, mode, node, flags));
+}
+
+static long mbind_unaligned(void)
+{
+	return bind_to(page + 1, PAGE, MPOL_BIND, to, MPOL_MF_MOVE);
+}
+
+static long mbind_bad_flag(void)
+{
+	return bind_to(page, PAGE, MPOL_BIND, to, BAD_FLAG);
+}
+
+static long mbind_bad_mode(void)
+{
+	return bind_to(page, PAGE, 99, to, MPOL_MF_MOVE);
+}
+
+static long mbind_both_relations(void)
+{
+	return bind_to(page, PAGE, MPOL_BIND | MPOL_F_STATIC_NODES |
+		       MPOL_F_RELATIVE_NODES, to, MPOL_MF_MOVE);
+}
+
+static long mbind_no_node(void)
+{
+	return result(syscall(SYS_mbind, page, PAGE, MPOL_BIND, NULL, 0,
+			      MPOL_MF_MOVE));
+}
+
+static long mbind_default_with_node(void)
+{
+	return bind_to(page, PAGE, MPOL_DEFAULT, to, MPOL_MF_MOVE);
+}
+
+static long mbind_bad_node(void)
+{
+	return bind_to(page, PAGE, MPOL_BIND, BAD_NODE - 1, MPOL_MF_MOVE);
+}
+
+static long mbind_bad_mask(void)
+{
+	return result(syscall(SYS_mbind, page, PAGE, MPOL_BIND, BAD_POINTER, 64,
+			      MPOL_MF_MOVE));
+}
+
+static long mbind_too_many_nodes(void)
+{
+	return result(syscall(SYS_mbind, page, PAGE, MPOL_BIND, &to, 1 << 20,
+			      MPOL_MF_MOVE));
+}
+
+static long mbind_hole(void)
+{
+	return bind_to(HOLE, PAGE, MPOL_BIND, to, MPOL_MF_MOVE);
+}
+
+static long mbind_overflow(void)
+{
+	return bind_to(page, -2 * PAGE, MPOL_BIND, to, MPOL_MF_MOVE);
+}
+
+static long mbind_empty(void)
+{
+	return bind_to(page, 0, MPOL_BIND, to, MPOL_MF_MOVE);
+}
+
+static long mbind_strict(void)
+{
+	return bind_to(new_page(MAP_PRIVATE), PAGE, MPOL_BIND, to,
+		       MPOL_MF_STRICT);
+}
+
+static long mbind_strict_move(void)
+{
+	return bind_to(new_page(MAP_PRIVATE), PAGE, MPOL_BIND, to,
+		       MPOL_MF_STRICT | MPOL_MF_MOVE);
+}
+
+static long mbind_all_unprivileged(void)
+{
+	return bind_to(page, PAGE, MPOL_BIND, to, MPOL_MF_MOVE_ALL);
+}
+
+static long migrate_no_pid(void)
+{
+	return result(sys_migrate_pages(NO_SUCH_PID, from, to));
+}
+
+static long migrate_init_unprivileged(void)
+{
+	return result(sys_migrate_pages(1, from, to));
+}
+
+static long migrate_bad_node(void)
+{
+	return result(sys_migrate_pages(0, from, BAD_NODE - 1));
+}
+
+static long migrate_masks(const void *old, const void *new, unsigned long bits)
+{
+	return result(syscall(SYS_migrate_pages, 0, bits, old, new));
+}
+
+static long migrate_no_node(void)
+{
+	unsigned long old = 1UL << from, new = 0;
+
+	return migrate_masks(&old, &new, 64);
+}
+
+static long migrate_bad_old(void)
+{
+	unsigned long new = 1UL << to;
+
+	return migrate_masks(BAD_POINTER, &new, 64);
+}
+
+static long migrate_bad_new(void)
+{
+	unsigned long old = 1UL << from;
+
+	return migrate_masks(&old, BAD_POINTER, 64);
+}
+
+static long migrate_too_many_nodes(void)
+{
+	unsigned long old = 1UL << from, new = 1UL << to;
+
+	return migrate_masks(&old, &new, 1UL << 20);
+}
+
+static const struct {
+	const char *name;
+	long (*call)(void);
+	bool unprivileged;
+	long expected;
+} calls[] = {
+	{ "move_pages: unknown flag", move_bad_flag, false, -EINVAL },
+	{ "move_pages: no such process", move_no_pid, false, -ESRCH },
+	{ "move_pages: process of root, unprivileged", move_init_unprivileged,
+	  true, -EPERM },
+	{ "move_pages: MOVE_ALL, unprivileged", move_all_unprivileged, true,
+	  -EPERM },
+	{ "move_pages: node without memory", move_bad_node, false, -ENODEV },
+	{ "move_pages: node that cannot be", move_huge_node, false, -ENODEV },
+	{ "move_pages: negative node", move_negative_node, false, -ENODEV },
+	{ "move_pages: bad pages pointer", move_bad_pages, false, -EFAULT },
+	{ "move_pages: bad nodes pointer", move_bad_nodes, false, -EFAULT },
+	{ "move_pages: bad status pointer", move_bad_status, false, -EFAULT },
+	{ "move_pages: bad status pointer of a query", query_bad_status, false,
+	  -EFAULT },
+	{ "move_pages: nothing to move", move_nothing, false, 0 },
+	{ "move_pages status: hole", status_hole, false, -EFAULT },
+	{ "move_pages status: untouched page", status_untouched, false,
+	  -ENOENT },
+	{ "move_pages status: zero page", status_zero_page, false, -EFAULT },
+	{ "move_pages status: page is there already", status_there_already,
+	  false, 0 },
+	{ "move_pages status: page moved", status_moved, false, 0 },
+	{ "move_pages status: page of two processes", status_shared, false,
+	  -EACCES },
+	{ "move_pages query: hole", query_hole, false, -EFAULT },
+	{ "mbind: unaligned address", mbind_unaligned, false, -EINVAL },
+	{ "mbind: unknown flag", mbind_bad_flag, false, -EINVAL },
+	{ "mbind: unknown mode", mbind_bad_mode, false, -EINVAL },
+	{ "mbind: static and relative nodes", mbind_both_relations, false,
+	  -EINVAL },
+	{ "mbind: no node", mbind_no_node, false, -EINVAL },
+	{ "mbind: default policy with a node", mbind_default_with_node, false,
+	  -EINVAL },
+	{ "mbind: node without memory", mbind_bad_node, false, -EINVAL },
+	{ "mbind: bad pointer", mbind_bad_mask, false, -EFAULT },
+	{ "mbind: too many nodes", mbind_too_many_nodes, false, -EINVAL },
+	{ "mbind: hole", mbind_hole, false, -EFAULT },
+	{ "mbind: overflow", mbind_overflow, false, -EINVAL },
+	{ "mbind: nothing", mbind_empty, false, 0 },
+	{ "mbind: STRICT, page elsewhere", mbind_strict, false, -EIO },
+	{ "mbind: STRICT and MOVE", mbind_strict_move, false, 0 },
+	{ "mbind: MOVE_ALL, unprivileged", mbind_all_unprivileged, true,
+	  -EPERM },
+	{ "migrate_pages: no such process", migrate_no_pid, false, -ESRCH },
+	{ "migrate_pages: process of root, unprivileged",
+	  migrate_init_unprivileged, true, -EPERM },
+	{ "migrate_pages: node without memory", migrate_bad_node, false,
+	  -EINVAL },
+	{ "migrate_pages: no node", migrate_no_node, false, -EINVAL },
+	{ "migrate_pages: bad old nodes", migrate_bad_old, false, -EFAULT },
+	{ "migrate_pages: bad new nodes", migrate_bad_new, false, -EFAULT },
+	{ "migrate_pages: too many nodes", migrate_too_many_nodes, false,
+	  -EINVAL },
+};
+
+#define TIMEOUT	30
+
+static void test_call(const void *arg)
+{
+	size_t i = *(const size_t *)arg;
+	long seen;
+
+	nodes_find(&from, &to);
+	page = new_page(MAP_PRIVATE);
+	require(!calls[i].unprivileged || !setuid(NOBODY),
+		"cannot become nobody");
+	seen = calls[i].call();
+	require(seen == calls[i].expected, "%ld, not %ld", seen,
+		calls[i].expected);
+}
+
+static void test_calls(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(calls); i++)
+		test_run(calls[i].name, TIMEOUT, test_call, &i);
+}
+
+/* Limits that depend on the machine are filled in at run time. */
+#define CPUS	(-1L)
+
+static struct {
+	const char *name;
+	long min;
+	long max;
+} knobs[] = {
+	{ "enabled", 0, 1 },
+	{ "max_helpers", 0, CPUS },
+	{ "min_helper_kb", 0, 4294967295L },
+	{ "chunk_kb", 4, 2048 },
+	{ "batch_pages", 512, 32768 },
+};
+
+static const char * const garbage[] = {
+	"\n", " ", "-1", "abc", "0x", "5 5", "1e3", "12345678901234567890",
+};
+
+static void knob_path(char *path, size_t size, size_t i)
+{
+	snprintf(path, size, KNOB_DIR "/%s", knobs[i].name);
+}
+
+static bool refuses(const char *path, const char *text, int error)
+{
+	uint64_t before = 0, after = 1;
+	int err;
+
+	if (file_read_number(path, &before))
+		return false;
+	err = file_write(path, text);
+	if (file_read_number(path, &after))
+		return false;
+	if (err != -error || before != after) {
+		ksft_print_msg("%s: \"%s\" gave %d, %llu became %llu\n", path,
+			       text, err, (unsigned long long)before,
+			       (unsigned long long)after);
+		return false;
+	}
+	return true;
+}
+
+static bool takes(const char *path, long value)
+{
+	uint64_t seen;
+	int err;
+
+	err = file_write_number(path, value);
+	if (err || file_read_number(path, &seen) || seen != value) {
+		ksft_print_msg("%s: %ld refused (%d) or changed\n", path, value,
+			       err);
+		return false;
+	}
+	return true;
+}
+
+static bool refuses_number(const char *path, long value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%ld", value);
+	return refuses(path, text, EINVAL);
+}
+
+static void test_limits(const void *arg)
+{
+	size_t i = *(const size_t *)arg;
+	char path[128];
+
+	knob_path(path, sizeof(path), i);
+	require(takes(path, knobs[i].max) && takes(path, knobs[i].min),
+		"a limit is refused");
+}
+
+static void test_out_of_range(const void *arg)
+{
+	size_t i = *(const size_t *)arg;
+	char path[128];
+
+	knob_path(path, sizeof(path), i);
+	require(refuses_number(path, knobs[i].max + 1), "too much is taken");
+	require(refuses_number(path, knobs[i].min - 1), "too little is taken");
+}
+
+static void test_garbage(const void *arg)
+{
+	size_t i = *(const size_t *)arg;
+	char path[128];
+	size_t j;
+
+	knob_path(path, sizeof(path), i);
+	for (j = 0; j < ARRAY_SIZE(garbage); j++) {
+		/* A switch goes by the first character. */
+		if (!i && strchr("01", garbage[j][0]))
+			continue;
+		require(refuses(path, garbage[j], EINVAL), "garbage is taken");
+	}
+}
+
+static void test_other_users(const void *arg)
+{
+	size_t i = *(const size_t *)arg;
+	char path[128];
+	uint64_t value;
+
+	knob_path(path, sizeof(path), i);
+	require(!setuid(NOBODY), "cannot become nobody");
+	require(!file_read_number(path, &value), "cannot be read");
+	require(refuses(path, "1", EACCES), "can be written");
+}
+
+static void test_statistics(const void *arg)
+{
+	require(file_write(KNOB_DIR "/stats/batches", "0") < 0,
+		"can be written");
+}
+
+static const struct {
+	const char *name;
+	test_fn fn;
+} knob_tests[] = {
+	{ "takes its limits", test_limits },
+	{ "refuses what is out of range", test_out_of_range },
+	{ "refuses garbage", test_garbage },
+	{ "refuses other users", test_other_users },
+};
+
+static void test_knobs(void)
+{
+	char name[128];
+	size_t i, j;
+
+	for (i = 0; i < ARRAY_SIZE(knobs); i++) {
+		if (knobs[i].max == CPUS)
+			knobs[i].max = sysconf(_SC_NPROCESSORS_CONF);
+		for (j = 0; j < ARRAY_SIZE(knob_tests); j++) {
+			snprintf(name, sizeof(name), "%s: %s", knobs[i].name,
+				 knob_tests[j].name);
+			test_run(name, TIMEOUT, knob_tests[j].fn, &i);
+		}
+	}
+	test_run("stats: cannot be written", TIMEOUT, test_statistics, NULL);
+}
+
+#define KNOB_TESTS	(ARRAY_SIZE(knob_tests) * ARRAY_SIZE(knobs) + 1)
+
+int main(int argc, char **argv)
+{
+	bool do_calls = argc < 2 || !strcmp(argv[1], "calls");
+	bool do_knobs = argc < 2 ? file_exists(KNOB_DIR) :
+				   !strcmp(argv[1], "knobs");
+
+	tests_start((do_calls ? ARRAY_SIZE(calls) : 0) +
+		    (do_knobs ? KNOB_TESTS : 0));
+	if (do_calls)
+		test_calls();
+	if (do_knobs)
+		test_knobs();
+	tests_end();
+}

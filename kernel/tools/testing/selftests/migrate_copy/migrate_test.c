@@ -1,0 +1,626 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Modes, evidence, nodes, physical addresses and patterns.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "migrate_test.h"
+
+#define STATS_DIR	KNOB_DIR "/stats"
+#define SMALLEST_CHUNK_KB	4
+#define LARGER_BATCH_PAGES	4096
+#define BATCH_PAGES		512
+
+/* Why the running test is skipped; shared with its process. */
+static char *skip_reason;
+
+static void __noreturn __printf(2, 0) end_test(int status, const char *fmt,
+					       va_list args)
+{
+	vsnprintf(skip_reason, PAGE, fmt, args);
+	/* A thread whose write is stuck could not end. */
+	thaw_all();
+	if (status != KSFT_SKIP)
+		ksft_print_msg("%s\n", skip_reason);
+	_exit(status);
+}
+
+/* Fail the running test. */
+void die(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	end_test(KSFT_FAIL, fmt, args);
+}
+
+/* Skip the running test: this machine or kernel lacks what it needs. */
+void skip(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	end_test(KSFT_SKIP, fmt, args);
+}
+
+/* Fail the running test if something does not hold. */
+void require(bool ok, const char *fmt, ...)
+{
+	va_list args;
+
+	if (ok)
+		return;
+	va_start(args, fmt);
+	end_test(KSFT_FAIL, fmt, args);
+}
+
+/* Wait for a process, but not for ever. Returns its status, or -1. */
+static int wait_for(pid_t pid, unsigned int seconds)
+{
+	struct timespec timeout = { .tv_sec = seconds };
+	sigset_t chld;
+	int status;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	while (!waitpid(pid, &status, WNOHANG)) {
+		if (sigtimedwait(&chld, NULL, &timeout) < 0 && errno == EAGAIN)
+			return -1;
+	}
+	return status;
+}
+
+/* The counts of kselftest.h are those of this file alone. */
+void tests_start(unsigned int planned)
+{
+	ksft_print_header();
+	test_environment();
+	ksft_set_plan(planned);
+}
+
+void tests_end(void)
+{
+	ksft_finished();
+}
+
+void test_run(const char *name, unsigned int seconds, test_fn fn,
+	      const void *arg)
+{
+	struct timespec start, end;
+	sigset_t chld;
+	int status;
+	pid_t pid;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	if (!skip_reason)
+		skip_reason = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &chld, NULL);
+
+	pid = fork();
+	if (!pid) {
+		setpgid(0, 0);
+		sigprocmask(SIG_UNBLOCK, &chld, NULL);
+		fn(arg);
+		_exit(KSFT_PASS);
+	}
+	status = wait_for(pid, seconds);
+	/* A process in uninterruptible sleep may need to be let go first. */
+	thaw_all();
+	kill(-pid, SIGKILL);
+	if (status < 0) {
+		ksft_print_msg("not finished after %u seconds\n", seconds);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	} else if (WIFSIGNALED(status)) {
+		ksft_print_msg("killed by signal %d\n", WTERMSIG(status));
+	}
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	ksft_print_msg("%ld ms\n", (end.tv_sec - start.tv_sec) * 1000 +
+		       (end.tv_nsec - start.tv_nsec) / 1000000);
+	if (status >= 0 && WIFEXITED(status) && !WEXITSTATUS(status))
+		ksft_test_result_pass("%s\n", name);
+	else if (status >= 0 && WIFEXITED(status) &&
+		 WEXITSTATUS(status) == KSFT_SKIP)
+		ksft_test_result_code(KSFT_SKIP, name, "%s", skip_reason);
+	else
+		ksft_test_result_fail("%s\n", name);
+}
+
+int file_write(const char *path, const char *text)
+{
+	size_t len = strlen(text);
+	ssize_t done;
+	int err;
+	int fd;
+
+	fd = open(path, O_WRONLY);
+	if (fd < 0)
+		return -errno;
+	done = write(fd, text, len);
+	err = done == (ssize_t)len ? 0 : done < 0 ? -errno : -EIO;
+	close(fd);
+	return err;
+}
+
+int file_write_number(const char *path, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	return file_write(path, text);
+}
+
+int file_read(const char *path, char *buf, size_t size)
+{
+	ssize_t done;
+	int fd;
+
+	fd = open(path, O_RDONLY);
+	if (fd < 0)
+		return -errno;
+	done = read(fd, buf, size - 1);
+	close(fd);
+	if (done < 0)
+		return -errno;
+	buf[done] = '\0';
+	return 0;
+}
+
+int file_read_number(const char *path, uint64_t *value)
+{
+	char text[64];
+	char *end;
+	int err;
+
+	err = file_read(path, text, sizeof(text));
+	if (err)
+		return err;
+	*value = strtoull(text, &end, 10);
+	return end == text ? -EINVAL : 0;
+}
+
+bool file_exists(const char *path)
+{
+	return !access(path, F_OK);
+}
+
+static bool knob(const char *name, uint64_t value)
+{
+	char path[128];
+	uint64_t seen;
+
+	snprintf(path, sizeof(path), KNOB_DIR "/%s", name);
+	return !file_write_number(path, value) &&
+	       !file_read_number(path, &seen) && seen == value;
+}
+
+const char * const mode_names[NR_MODES] = {
+	[MODE_PLAIN]	= "plain",
+	[MODE_OFF]	= "off",
+	[MODE_BATCH]	= "batch",
+	[MODE_THREADS]	= "threads",
+};
+
+unsigned int modes_wanted(int nr, char **names)
+{
+	unsigned int modes = 0, bit;
+	int i, mode;
+
+	for (i = 0; i < nr; i++) {
+		for (mode = 0, bit = 0; mode < NR_MODES; mode++) {
+			if (!strcmp(names[i], mode_names[mode]))
+				bit = 1U << mode;
+		}
+		if (!bit)
+			ksft_exit_fail_msg("unknown mode %s\n", names[i]);
+		modes |= bit;
+	}
+	if (modes)
+		return modes;
+	if (!file_exists(KNOB_DIR))
+		return 1U << MODE_PLAIN;
+	return 1U << MODE_OFF | 1U << MODE_BATCH | 1U << MODE_THREADS;
+}
+
+void mode_enter(enum copy_mode mode)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	bool ours = file_exists(KNOB_DIR);
+
+	require(ours == (mode != MODE_PLAIN), "this kernel has %s migrate_copy",
+		ours ? "a" : "no");
+	if (mode == MODE_PLAIN)
+		return;
+	if (mode == MODE_THREADS && cpus < 2)
+		skip("one CPU only, nobody to help");
+
+	require(knob("enabled", mode != MODE_OFF) &&
+		knob("max_helpers", mode == MODE_THREADS ? cpus - 1 : 0) &&
+		knob("min_helper_kb", 0) &&
+		knob("chunk_kb", SMALLEST_CHUNK_KB) &&
+		knob("batch_pages", mode == MODE_THREADS ?
+		     LARGER_BATCH_PAGES : BATCH_PAGES),
+		"cannot set the knobs in " KNOB_DIR);
+}
+
+static uint64_t stat_read(const char *name)
+{
+	char path[320];
+	uint64_t value;
+
+	snprintf(path, sizeof(path), STATS_DIR "/%s", name);
+	if (file_read_number(path, &value))
+		die("cannot read %s", path);
+	return value;
+}
+
+static uint64_t stat_sum(void)
+{
+	struct dirent *entry;
+	uint64_t sum = 0;
+	DIR *dir;
+
+	dir = opendir(STATS_DIR);
+	if (!dir)
+		die("cannot read " STATS_DIR);
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] != '.')
+			sum += stat_read(entry->d_name);
+	}
+	closedir(dir);
+	return sum;
+}
+
+void evidence_start(struct evidence *ev, enum copy_mode mode)
+{
+	memset(ev, 0, sizeof(*ev));
+	ev->mode = mode;
+	if (mode == MODE_PLAIN)
+		return;
+	ev->folios_before = stat_read("folios_copied");
+	ev->caller_before = stat_read("bytes_caller");
+	ev->helpers_before = stat_read("bytes_helpers");
+	ev->mapping_before = stat_read("fallback_mapping");
+	ev->refs_before = stat_read("fallback_refs");
+	ev->sum_before = stat_sum();
+}
+
+/* Has a helper copied anything? True in modes that have no helpers. */
+bool evidence_helpers(const struct evidence *ev)
+{
+	return ev->mode != MODE_THREADS ||
+	       stat_read("bytes_helpers") > ev->helpers_before;
+}
+
+/* Was a folio left out for its references? True in modes that do not count. */
+bool evidence_refs(const struct evidence *ev)
+{
+	return ev->mode == MODE_PLAIN || ev->mode == MODE_OFF ||
+	       stat_read("fallback_refs") > ev->refs_before;
+}
+
+/* Has nothing at all been copied? True on a kernel that does not count. */
+bool evidence_untouched(const struct evidence *ev)
+{
+	return ev->mode == MODE_PLAIN ||
+	       (stat_read("folios_copied") == ev->folios_before &&
+		stat_read("bytes_caller") == ev->caller_before &&
+		stat_read("bytes_helpers") == ev->helpers_before);
+}
+
+/* A part of what was moved may have taken another way for a passing reason. */
+static size_t most_of(size_t n)
+{
+	return n - n / 4;
+}
+
+/*
+ * Was the mode really in use for this many folios of this size? Says what is
+ * missing if not.
+ */
+bool evidence_check(const struct evidence *ev, size_t folios, size_t folio,
+		    bool batched)
+{
+	uint64_t copied, helpers, bytes, mapping;
+
+	if (ev->mode == MODE_PLAIN)
+		return true;
+
+	copied = stat_read("folios_copied") - ev->folios_before;
+	helpers = stat_read("bytes_helpers") - ev->helpers_before;
+	bytes = stat_read("bytes_caller") - ev->caller_before + helpers;
+	mapping = stat_read("fallback_mapping") - ev->mapping_before;
+
+	if (ev->mode == MODE_OFF) {
+		if (stat_sum() == ev->sum_before)
+			return true;
+		ksft_print_msg("off, but the statistics changed\n");
+		return false;
+	}
+	if (ev->mode == MODE_BATCH && helpers) {
+		ksft_print_msg("no helpers allowed, but they copied %llu bytes\n",
+			       (unsigned long long)helpers);
+		return false;
+	}
+	if (!batched) {
+		if (mapping >= most_of(folios))
+			return true;
+		ksft_print_msg("%llu of %zu folios seen as not to be batched\n",
+			       (unsigned long long)mapping, folios);
+		return false;
+	}
+	if (copied < most_of(folios) ||
+	    bytes < most_of(folios) * folio) {
+		ksft_print_msg("%llu folios, %llu bytes copied in batches, %zu folios moved\n",
+			       (unsigned long long)copied,
+			       (unsigned long long)bytes, folios);
+		return false;
+	}
+	if (ev->mode == MODE_THREADS && !helpers) {
+		ksft_print_msg("no helper copied anything\n");
+		return false;
+	}
+	return true;
+}
+
+int sys_move_pages(int pid, unsigned long nr, void **pages, const int *nodes,
+		   int *status, int flags)
+{
+	return syscall(SYS_move_pages, pid, nr, pages, nodes, status, flags);
+}
+
+int sys_mbind(const void *addr, unsigned long size, int mode, int node,
+	      unsigned int flags)
+{
+	unsigned long mask = 1UL << node;
+
+	return syscall(SYS_mbind, addr, size, mode, &mask, 8 * sizeof(mask),
+		       flags);
+}
+
+int sys_migrate_pages(int pid, int from, int to)
+{
+	unsigned long old = 1UL << from;
+	unsigned long new = 1UL << to;
+
+	return syscall(SYS_migrate_pages, pid, 8 * sizeof(old), &old, &new);
+}
+
+int node_bind(int node)
+{
+	unsigned long mask = 1UL << node;
+
+	return syscall(SYS_set_mempolicy, MPOL_BIND, &mask, 8 * sizeof(mask));
+}
+
+int node_unbind(void)
+{
+	return syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
+}
+
+static bool node_has_movable_block(int node)
+{
+	char path[320], zones[64];
+	struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", node);
+	dir = opendir(path);
+	if (!dir)
+		return false;
+	while (!found && (entry = readdir(dir))) {
+		if (strncmp(entry->d_name, "memory", 6))
+			continue;
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/memory/%s/valid_zones",
+			 entry->d_name);
+		found = !file_read(path, zones, sizeof(zones)) &&
+			!strncmp(zones, "Movable", 7);
+	}
+	closedir(dir);
+	return found;
+}
+
+/* Two nodes with memory, the first one with memory that can go offline. */
+void nodes_find(int *from, int *to)
+{
+	char text[64];
+	int first = -1;
+	int second = -1;
+	int node;
+
+	for (node = 0; node < 64; node++) {
+		snprintf(text, sizeof(text), "/sys/devices/system/node/node%d",
+			 node);
+		if (!file_exists(text))
+			continue;
+		/* A node without memory cannot be bound to. */
+		if (node_bind(node))
+			continue;
+		if (first < 0)
+			first = node;
+		else if (second < 0)
+			second = node;
+	}
+	node_unbind();
+	if (second < 0)
+		skip("needs two nodes with memory");
+	if (node_has_movable_block(first)) {
+		*from = first;
+		*to = second;
+	} else {
+		*from = second;
+		*to = first;
+	}
+}
+
+int page_node(void *addr)
+{
+	int status = -1;
+
+	if (sys_move_pages(0, 1, &addr, NULL, &status, 0))
+		return -errno;
+	return status;
+}
+
+#define QUERY	1024
+
+size_t pages_elsewhere(const void *addr, size_t size, size_t step, int node)
+{
+	size_t offset = 0, bad = 0, n, i;
+	void *pages[QUERY];
+	int status[QUERY];
+
+	while (offset < size) {
+		for (n = 0; n < QUERY && offset < size; n++, offset += step)
+			pages[n] = (char *)addr + offset;
+		if (sys_move_pages(0, n, pages, NULL, status, 0)) {
+			ksft_print_msg("move_pages cannot tell nodes: %s\n",
+				       strerror(errno));
+			return size / step;
+		}
+		for (i = 0; i < n; i++) {
+			if (status[i] == node)
+				continue;
+			if (!bad++)
+				ksft_print_msg("page at +%zu: node or error %d, not %d\n",
+					       (char *)pages[i] - (char *)addr,
+					       status[i], node);
+		}
+	}
+	return bad;
+}
+
+/* A file with a 64-bit number for each page, kept open by one process. */
+struct page_file {
+	const char *path;
+	pid_t owner;
+	int fd;
+};
+
+/* Numbers from such a file; 0 behind its end. */
+static void numbers_at(struct page_file *file, uint64_t index,
+		       uint64_t *values, size_t n)
+{
+	ssize_t done = -1;
+
+	/* An open pagemap is that of the process that opened it. */
+	if (file->owner != getpid()) {
+		file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
+		file->owner = getpid();
+	}
+	memset(values, 0, n * sizeof(*values));
+	if (file->fd >= 0)
+		done = pread(file->fd, values, n * sizeof(*values),
+			     index * sizeof(*values));
+	if (done < 0)
+		die("cannot read %s: %s", file->path, strerror(errno));
+}
+
+static struct page_file pagemap = { .path = "/proc/self/pagemap" };
+static struct page_file kpageflags = { .path = "/proc/kpageflags" };
+
+#define PAGEMAP_PRESENT	0x8000000000000000ULL
+#define PAGEMAP_PFN	0x007fffffffffffffULL
+
+/* 0 where nothing is mapped. */
+uint64_t page_pfn(const void *addr)
+{
+	uint64_t entry;
+
+	numbers_at(&pagemap, (uintptr_t)addr / PAGE, &entry, 1);
+	return entry & PAGEMAP_PRESENT ? entry & PAGEMAP_PFN : 0;
+}
+
+uint64_t pfn_flags(uint64_t pfn)
+{
+	uint64_t flags;
+
+	numbers_at(&kpageflags, pfn, &flags, 1);
+	return flags;
+}
+
+#define TAILS	512
+
+size_t folio_size_at(const void *addr)
+{
+	uint64_t pfn = page_pfn(addr);
+	uint64_t flags[TAILS];
+	size_t pages, i;
+
+	if (!pfn || pfn_flags(pfn) & KPF_COMPOUND_TAIL)
+		return 0;
+	if (!(pfn_flags(pfn) & KPF_COMPOUND_HEAD))
+		return PAGE;
+	for (pages = 1; pages < GB / PAGE; ) {
+		size_t n = pages == 1 ? TAILS - 1 : TAILS;
+
+		numbers_at(&kpageflags, pfn + pages, flags, n);
+		for (i = 0; i < n; i++, pages++) {
+			if (!(flags[i] & KPF_COMPOUND_TAIL))
+				return pages * PAGE;
+		}
+	}
+	return pages * PAGE;
+}
+
+static uint64_t pattern_word(uint64_t seed, uint64_t index)
+{
+	uint64_t x = (seed + index) * 0x9e3779b97f4a7c15ULL;
+
+	return x ^ (x >> 29);
+}
+
+void pattern_fill(void *addr, size_t size, uint64_t seed, size_t offset,
+		  size_t period)
+{
+	uint64_t index = offset / sizeof(uint64_t);
+	uint64_t words = period / sizeof(uint64_t);
+	uint64_t *word = addr;
+	size_t i;
+
+	for (i = 0; i < size / sizeof(uint64_t); i++, index++)
+		word[i] = pattern_word(seed, words ? index % words : index);
+}
+
+/* Number of words that are not what pattern_fill() wrote. */
+size_t pattern_bad(const void *addr, size_t size, uint64_t seed, size_t offset,
+		   size_t period)
+{
+	uint64_t index = offset / sizeof(uint64_t);
+	uint64_t words = period / sizeof(uint64_t);
+	const uint64_t *word = addr;
+	size_t i, bad = 0;
+
+	for (i = 0; i < size / sizeof(uint64_t); i++, index++) {
+		uint64_t want = pattern_word(seed,
+					     words ? index % words : index);
+
+		if (word[i] == want)
+			continue;
+		if (!bad++)
+			ksft_print_msg("byte %zu: %016llx, not %016llx\n",
+				       offset + i * sizeof(uint64_t),
+				       (unsigned long long)word[i],
+				       (unsigned long long)want);
+	}
+	return bad;
+}

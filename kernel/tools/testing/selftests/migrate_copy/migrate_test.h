@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the migration tests share: modes of the kernel under test, NUMA nodes,
+ * physical addresses, patterns, and memory of every kind to migrate.
+ */
+#ifndef _MIGRATE_TEST_H
+#define _MIGRATE_TEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <linux/mempolicy.h>
+#include <sys/types.h>
+
+#include "../kselftest.h"
+
+#define KB	1024UL
+#define MB	(1024 * KB)
+#define GB	(1024 * MB)
+#define PAGE	(4 * KB)
+
+/*
+ * Each test runs in a process of its own, which ends it as failed or skipped,
+ * or as passed by returning.
+ */
+typedef void (*test_fn)(const void *arg);
+
+/* Around all tests; the latter ends the program. */
+void tests_start(unsigned int planned);
+void __noreturn tests_end(void);
+void test_run(const char *name, unsigned int seconds, test_fn fn,
+	      const void *arg);
+void __noreturn __printf(1, 2) die(const char *fmt, ...);
+void __noreturn __printf(1, 2) skip(const char *fmt, ...);
+void __printf(2, 3) require(bool ok, const char *fmt, ...);
+
+/**
+ * enum copy_mode - How the kernel under test copies folios
+ * @MODE_PLAIN: a kernel without /sys/kernel/mm/migrate_copy
+ * @MODE_OFF: enabled=0
+ * @MODE_BATCH: the caller copies a whole batch, alone
+ * @MODE_THREADS: helpers for everything, smallest chunks, larger batches
+ */
+enum copy_mode { MODE_PLAIN, MODE_OFF, MODE_BATCH, MODE_THREADS, NR_MODES };
+
+/* Those modes, as bits; without any name, all that this kernel has. */
+unsigned int modes_wanted(int nr, char **names);
+extern const char * const mode_names[NR_MODES];
+
+/* Puts the kernel in that mode, or skips the test. */
+void mode_enter(enum copy_mode mode);
+
+/**
+ * struct evidence - What the statistics must show that the mode was in use
+ * @mode: the mode
+ * @folios_before: stats/folios_copied at the start
+ * @caller_before: stats/bytes_caller at the start
+ * @helpers_before: stats/bytes_helpers at the start
+ * @mapping_before: stats/fallback_mapping at the start
+ * @refs_before: stats/fallback_refs at the start
+ * @sum_before: the sum of all the statistics at the start
+ */
+struct evidence {
+	enum copy_mode mode;
+	uint64_t folios_before;
+	uint64_t caller_before;
+	uint64_t helpers_before;
+	uint64_t mapping_before;
+	uint64_t refs_before;
+	uint64_t sum_before;
+};
+
+void evidence_start(struct evidence *ev, enum copy_mode mode);
+bool evidence_helpers(const struct evidence *ev);
+bool evidence_refs(const struct evidence *ev);
+bool evidence_untouched(const struct evidence *ev);
+bool evidence_check(const struct evidence *ev, size_t folios, size_t folio,
+		    bool batched);
+
+/* Files: whole small text files, as in procfs and sysfs. */
+int file_write(const char *path, const char *text);
+int file_write_number(const char *path, uint64_t value);
+int file_read(const char *path, char *buf, size_t size);
+int file_read_number(const char *path, uint64_t *value);
+bool file_exists(const char *path);
+#define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
+
+/* The two nodes between which memory is moved; skips the test without them. */
+void nodes_find(int *from, int *to);
+int node_bind(int node);
+int node_unbind(void);
+/* The node of a page, or a negative error. */
+int page_node(void *addr);
+/* Number of pages in [addr, addr + size) that are not on the node. */
+size_t pages_elsewhere(const void *addr, size_t size, size_t step, int node);
+
+int sys_move_pages(int pid, unsigned long nr, void **pages, const int *nodes,
+		   int *status, int flags);
+int sys_mbind(const void *addr, unsigned long size, int mode, int node,
+	      unsigned int flags);
+int sys_migrate_pages(int pid, int from, int to);
+
+/* Physical addresses. */
+/* Bits of /proc/kpageflags. */
+#define KPF_SWAPCACHE		0x02000ULL
+#define KPF_COMPOUND_HEAD	0x08000ULL
+#define KPF_COMPOUND_TAIL	0x10000ULL
+uint64_t page_pfn(const void *addr);
+uint64_t pfn_flags(uint64_t pfn);
+/* Size of the folio at this address in bytes, 0 if there is none. */
+size_t folio_size_at(const void *addr);
+
+/* Fault a page in by reading it. */
+static inline void touch(const char *p)
+{
+	asm volatile("" : : "r" (*p) : "memory");
+}
+
+/* Patterns: each 8-byte word depends on seed and index, modulo period. */
+void pattern_fill(void *addr, size_t size, uint64_t seed, size_t offset,
+		  size_t period);
+size_t pattern_bad(const void *addr, size_t size, uint64_t seed, size_t offset,
+		   size_t period);
+
+enum backing {
+	BACK_ANON,
+	BACK_SHMEM,
+	BACK_TMPFS,
+	BACK_TMPFS_HUGE,
+	BACK_EXT4,
+	BACK_XFS,
+	BACK_HUGETLB,
+};
+
+/* Properties of a kind of memory. */
+#define KIND_SHARED	0x01	/* mapped twice: needs MPOL_MF_MOVE_ALL */
+#define KIND_UNMAPPED	0x02	/* page cache without a mapping */
+#define KIND_READ_ONLY	0x04	/* private read-only file mapping */
+#define KIND_MLOCK	0x08
+#define KIND_FORK	0x10
+#define KIND_KSM	0x20
+#define KIND_SWAPCACHE	0x40
+#define KIND_UNBATCHED	0x80	/* copied under locks of its own */
+
+/**
+ * struct kind - A kind of memory to migrate
+ * @name: for messages
+ * @backing: where the pages come from
+ * @folio: size of the folios in bytes
+ * @size: bytes in all
+ * @flags: KIND_*
+ */
+struct kind {
+	const char *name;
+	enum backing backing;
+	size_t folio;
+	size_t size;
+	unsigned int flags;
+};
+
+/**
+ * struct region - Memory of a kind, filled with a pattern
+ * @kind: its kind
+ * @map: the mapping; NULL while the file is not mapped
+ * @size: bytes, holes included
+ * @fd: the file, or -1
+ * @sparse: twice the size of the kind, but about half of the folios are freed
+ * @seed: of the pattern
+ * @period: of the pattern in bytes; 0 for none
+ * @child: process that shares the memory, or 0
+ * @talk: the socket to that process
+ */
+struct region {
+	const struct kind *kind;
+	char *map;
+	size_t size;
+	int fd;
+	bool sparse;
+	uint64_t seed;
+	size_t period;
+	pid_t child;
+	int talk;
+};
+
+/* Make a region whose pages are on the node, or skip the test. */
+void region_make(struct region *r, const struct kind *kind, int node,
+		 bool sparse);
+void region_free(struct region *r);
+/* Is every byte what it should be, wherever it is mapped? */
+bool region_intact(struct region *r);
+/* Are all pages of it on the node? Says where they are otherwise. */
+bool region_on_node(struct region *r, int node);
+/* Fill pfns[] with one entry for each folio that is there; returns how many. */
+size_t region_pfns(struct region *r, uint64_t *pfns);
+size_t region_folios(const struct region *r);
+
+/* Move a region; returns 0, or -1 having said what was wrong. */
+int region_move_pages(struct region *r, int from, int to);
+int region_mbind(struct region *r, int from, int to);
+int region_migrate_pages(struct region *r, int from, int to);
+int region_cpuset(struct region *r, int from, int to);
+
+void frozen_device(int *dev, int *thaw);
+/* Thaw what a test may have left frozen. */
+void thaw_all(void);
+int direct_file(size_t size, uint64_t seed);
+
+/* Allow anonymous folios of one size only, or of none (0). */
+void thp_only(size_t folio);
+
+/* Make a place for what is mounted; remember what is restored at exit. */
+void test_environment(void);
+
+#endif /* _MIGRATE_TEST_H */

@@ -1,0 +1,956 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory of every kind: made, verified, moved.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/loop.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/swap.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "migrate_test.h"
+
+/* Migration is best effort: a page may be busy for a moment. */
+#define TRIES		20
+#define RETRY_US	20000
+
+#define KSM_PAGES	16
+#define KSM_WAIT_MS	60000
+#define SWAP_MAGIC	"SWAPSPACE2"
+#define SWAP_SIZE	(64 * MB)
+#define EXT4_SIZE	(96 * MB)
+/* mkfs.xfs refuses less. The image is sparse. */
+#define XFS_SIZE	(320 * MB)
+#define FROZEN_SIZE	(8 * MB)
+#define SPARE_HUGE	2
+
+#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
+#define PCP_FRACTION	"/proc/sys/vm/percpu_pagelist_high_fraction"
+#define KSM_DIR		"/sys/kernel/mm/ksm"
+
+/* A directory of our own; its path is all that the tests' processes share. */
+static char base[32];
+static pid_t main_pid;
+
+#define MAX_SAVED	64
+
+static struct {
+	char path[128];
+	char text[64];
+} saved[MAX_SAVED];
+static unsigned int nr_saved;
+
+/* Remember a setting, so that it can be restored at exit. */
+static void save(const char *path)
+{
+	char text[64], *start, *end;
+
+	if (nr_saved == MAX_SAVED || file_read(path, text, sizeof(text)))
+		return;
+	/* A choice is shown as "always [madvise] never". */
+	start = strchr(text, '[');
+	end = strchr(text, ']');
+	if (start && end)
+		*end = '\0';
+	start = start && end ? start + 1 : text;
+	snprintf(saved[nr_saved].path, sizeof(saved[0].path), "%s", path);
+	snprintf(saved[nr_saved].text, sizeof(saved[0].text), "%s", start);
+	nr_saved++;
+}
+
+static const char *in_base(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", base, name);
+	return path;
+}
+
+static void swap_off(void)
+{
+	char text[512], *dev;
+
+	if (file_read("/proc/swaps", text, sizeof(text)))
+		return;
+	dev = strstr(text, "/dev/loop");
+	if (dev && strcspn(dev, " \t")) {
+		dev[strcspn(dev, " \t")] = '\0';
+		swapoff(dev);
+	}
+}
+
+static void restore(void)
+{
+	static const char * const mounts[] = {
+		"xfs", "ext4", "tmpfs", "huge", "cgroup", "ram"
+	};
+	unsigned int i;
+
+	if (getpid() != main_pid)
+		return;
+	for (i = 0; i < nr_saved; i++)
+		file_write(saved[i].path, saved[i].text);
+	swap_off();
+	rmdir(in_base("cgroup/test"));
+	for (i = 0; i < ARRAY_SIZE(mounts); i++) {
+		umount2(in_base(mounts[i]), MNT_DETACH);
+		rmdir(in_base(mounts[i]));
+	}
+	rmdir(base);
+}
+
+static void thp_path(char *path, size_t size, size_t folio)
+{
+	snprintf(path, size, THP_DIR "/hugepages-%zukB/enabled", folio / KB);
+}
+
+static void hugetlb_path(char *path, size_t size, size_t folio, int node,
+			 const char *name)
+{
+	snprintf(path, size,
+		 "/sys/devices/system/node/node%d/hugepages/hugepages-%zukB/%s",
+		 node, folio / KB, name);
+}
+
+void test_environment(void)
+{
+	static const char * const paths[] = {
+		KNOB_DIR "/enabled", KNOB_DIR "/max_helpers",
+		KNOB_DIR "/min_helper_kb", KNOB_DIR "/chunk_kb",
+		KNOB_DIR "/batch_pages", KSM_DIR "/run",
+		KSM_DIR "/pages_to_scan", KSM_DIR "/sleep_millisecs",
+		PCP_FRACTION,
+	};
+	char path[128];
+	size_t folio;
+	unsigned int i;
+	int node;
+
+	main_pid = getpid();
+	/* Nothing that is mounted here is seen outside. */
+	snprintf(base, sizeof(base), "/tmp/migrate_copy.XXXXXX");
+	if (!mkdtemp(base) || unshare(CLONE_NEWNS) ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		ksft_exit_skip("no mounts of our own (not root?): %s\n",
+			       strerror(errno));
+	for (i = 0; i < ARRAY_SIZE(paths); i++)
+		save(paths[i]);
+	for (folio = 2 * PAGE; folio <= 2 * MB; folio *= 2) {
+		thp_path(path, sizeof(path), folio);
+		save(path);
+	}
+	for (node = 0; node < 8; node++) {
+		hugetlb_path(path, sizeof(path), 2 * MB, node, "nr_hugepages");
+		save(path);
+	}
+	/*
+	 * Keep the lists of free pages of each CPU short: what lies there is
+	 * neither found by compaction nor handed out to other CPUs.
+	 */
+	file_write(PCP_FRACTION, "1000");
+	atexit(restore);
+}
+
+/* Is this directory made and mounted by an earlier test? */
+static bool is_mounted(const char *name)
+{
+	struct stat sb, parent;
+
+	mkdir(in_base(name), 0755);
+	require(!stat(base, &parent) && !stat(in_base(name), &sb),
+		"no temporary directory");
+	return sb.st_dev != parent.st_dev;
+}
+
+/* Mount a file system that needs no device. */
+static void mount_virtual(const char *type, const char *name,
+			  const char *options)
+{
+	if (!is_mounted(name) &&
+	    mount(type, in_base(name), type, 0, options))
+		skip("cannot mount %s: %s", type, strerror(errno));
+}
+
+/* Attach a file to a free loop device, whose name is returned in dev. */
+static int loop_attach(int fd, char *dev, size_t dev_size)
+{
+	struct loop_config config = {
+		.fd = fd,
+		.info.lo_flags = LO_FLAGS_AUTOCLEAR,
+	};
+	int control, nr, loop = -1;
+
+	control = open("/dev/loop-control", O_RDWR);
+	nr = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
+	if (nr >= 0) {
+		snprintf(dev, dev_size, "/dev/loop%d", nr);
+		loop = open(dev, O_RDWR);
+		if (loop >= 0 && ioctl(loop, LOOP_CONFIGURE, &config)) {
+			close(loop);
+			loop = -1;
+		}
+	}
+	close(control);
+	return loop;
+}
+
+/*
+ * Attach a new file of zeroes to a loop device. It lies on ramfs: it cannot be
+ * swapped out, and its pages never stand in the way of memory offlining.
+ */
+static int loop_make(const char *name, size_t size, char *dev, size_t dev_size)
+{
+	char file[160];
+	int fd, loop = -1;
+
+	mount_virtual("ramfs", "ram", NULL);
+	snprintf(file, sizeof(file), "%s/ram/%s", base, name);
+	fd = open(file, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	if (fd < 0)
+		return -1;
+	if (!ftruncate(fd, size))
+		loop = loop_attach(fd, dev, dev_size);
+	close(fd);
+	return loop;
+}
+
+/* Run a program, its output on stderr; returns its exit status, 127 if absent. */
+static int run_program(char *const argv[])
+{
+	int status = -1;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+		setenv("PATH", "/usr/sbin:/sbin:/usr/bin:/bin", 1);
+		execvp(argv[0], argv);
+		_exit(127);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return -1;
+	return WEXITSTATUS(status);
+}
+
+static void mount_disk(const char *type, size_t size, const char *force)
+{
+	char program[32], dev[32];
+	char *mkfs[5] = { program, "-q", (char *)force, dev, NULL };
+	int loop, code;
+
+	if (is_mounted(type))
+		return;
+	loop = loop_make(type, size, dev, sizeof(dev));
+	if (loop < 0)
+		skip("no loop device");
+	snprintf(program, sizeof(program), "mkfs.%s", type);
+	code = run_program(mkfs);
+	if (code == 127)
+		skip("%s is not installed", program);
+	if (code || mount(dev, in_base(type), type, 0, NULL))
+		skip("cannot make or mount %s (%d)", type, code);
+	close(loop);
+}
+
+/* Returns the name of the directory. */
+static const char *mount_backing(enum backing backing)
+{
+	switch (backing) {
+	case BACK_TMPFS:
+		mount_virtual("tmpfs", "tmpfs", "size=256m");
+		return "tmpfs";
+	case BACK_TMPFS_HUGE:
+		mount_virtual("tmpfs", "huge", "size=256m,huge=always");
+		return "huge";
+	case BACK_EXT4:
+		mount_disk("ext4", EXT4_SIZE, "-F");
+		return "ext4";
+	case BACK_XFS:
+		mount_disk("xfs", XFS_SIZE, "-f");
+		return "xfs";
+	default:
+		return NULL;
+	}
+}
+
+/* A file without a name. */
+static int file_in(enum backing backing, int flags)
+{
+	const char *name = mount_backing(backing);
+	int fd;
+
+	fd = open(in_base(name), O_TMPFILE | O_RDWR | flags, 0600);
+	require(fd >= 0, "no file in %s: %s", in_base(name), strerror(errno));
+	return fd;
+}
+
+/*
+ * A loop device on a file of an ext4 file system that is frozen: what is
+ * written to it with O_DIRECT is in flight until FITHAW on *thaw.
+ */
+void frozen_device(int *dev, int *thaw)
+{
+	int fd, first;
+	char loop[32];
+
+	fd = file_in(BACK_EXT4, 0);
+	*thaw = open(in_base("ext4"), O_RDONLY | O_DIRECTORY);
+	require(*thaw >= 0 && !fallocate(fd, 0, 0, FROZEN_SIZE) && !fsync(fd),
+		"no file for a loop device");
+	first = loop_attach(fd, loop, sizeof(loop));
+	close(fd);
+	if (first < 0)
+		skip("no loop device");
+	*dev = open(loop, O_RDWR | O_DIRECT);
+	/* The device goes with its last user. */
+	close(first);
+	require(*dev >= 0 && !ioctl(*thaw, FIFREEZE, 0),
+		"cannot freeze a file system: %s", strerror(errno));
+}
+
+void thaw_all(void)
+{
+	int fd;
+
+	fd = open(in_base("ext4"), O_RDONLY | O_DIRECTORY);
+	if (fd < 0)
+		return;
+	/* An error says that it is not frozen. */
+	ioctl(fd, FITHAW, 0);
+	close(fd);
+}
+
+/* A file with a pattern, open for O_DIRECT. */
+int direct_file(size_t size, uint64_t seed)
+{
+	void *buf = NULL;
+	int fd;
+
+	fd = file_in(BACK_EXT4, O_DIRECT);
+	require(!posix_memalign(&buf, PAGE, size), "no memory");
+	pattern_fill(buf, size, seed, 0, 0);
+	require(pwrite(fd, buf, size, 0) == (ssize_t)size,
+		"cannot write with O_DIRECT: %s", strerror(errno));
+	free(buf);
+	return fd;
+}
+
+/* Swap to a loop device. Its header is written here: no mkswap is needed. */
+static void swap_on(void)
+{
+	char header[PAGE], dev[32], line[256];
+	uint32_t info[3] = { 1, SWAP_SIZE / PAGE - 1, 0 };
+	int loop;
+
+	/* A test before this one has done it. */
+	if (!file_read("/proc/swaps", line, sizeof(line)) &&
+	    strstr(line, "/dev/loop"))
+		return;
+	loop = loop_make("swap", SWAP_SIZE, dev, sizeof(dev));
+	if (loop < 0)
+		skip("no loop device");
+	memset(header, 0, sizeof(header));
+	memcpy(header + 1024, info, sizeof(info));
+	memcpy(header + PAGE - strlen(SWAP_MAGIC), SWAP_MAGIC,
+	       strlen(SWAP_MAGIC));
+	if (pwrite(loop, header, sizeof(header), 0) != sizeof(header) ||
+	    fsync(loop) || swapon(dev, 0))
+		skip("cannot swap to a loop device: %s", strerror(errno));
+	close(loop);
+}
+
+/*
+ * In a sparse region about every second folio is there, without a rhythm:
+ * compaction looks at every 32nd page only where it has not found any free.
+ */
+static bool is_there(const struct region *r, size_t folio)
+{
+	return !r->sparse || ((uint32_t)folio * 0x9e3779b1) >> 31;
+}
+
+static size_t folios_there(const struct region *r)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < r->size / r->kind->folio; i++)
+		n += is_there(r, i);
+	return n;
+}
+
+size_t region_folios(const struct region *r)
+{
+	return r->kind->flags & KIND_KSM ? KSM_PAGES : folios_there(r);
+}
+
+static bool is_file(const struct region *r)
+{
+	return r->fd >= 0;
+}
+
+/* Map at an address that fits the largest folio. */
+static bool map(struct region *r)
+{
+	size_t align = r->kind->folio > 2 * MB ? r->kind->folio : 2 * MB;
+	int prot = PROT_READ | PROT_WRITE;
+	int flags = MAP_FIXED;
+	char *space, *addr;
+	size_t i;
+
+	space = mmap(NULL, r->size + align, PROT_NONE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (space == MAP_FAILED)
+		return false;
+	addr = (char *)(((uintptr_t)space + align - 1) & ~(align - 1));
+
+	switch (r->kind->backing) {
+	case BACK_ANON:
+		flags |= MAP_PRIVATE | MAP_ANONYMOUS;
+		break;
+	case BACK_HUGETLB:
+		flags |= MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB;
+		/* The logarithm of the size tells which pool. */
+		flags |= __builtin_ctzl(r->kind->folio) << MAP_HUGE_SHIFT;
+		break;
+	case BACK_SHMEM:
+		flags |= MAP_SHARED | MAP_ANONYMOUS;
+		break;
+	default:
+		if (r->kind->flags & KIND_READ_ONLY) {
+			flags |= MAP_PRIVATE;
+			prot = PROT_READ;
+		} else {
+			flags |= MAP_SHARED;
+		}
+	}
+	addr = mmap(addr, r->size, prot, flags, r->fd, 0);
+	if (addr == MAP_FAILED) {
+		munmap(space, r->size + align);
+		return false;
+	}
+	r->map = addr;
+	/* Of a file, map what is cached; more must not be read in. */
+	if (is_file(r)) {
+		for (i = 0; i < r->size; i += PAGE) {
+			if (is_there(r, i / r->kind->folio))
+				touch(r->map + i);
+		}
+	}
+	return true;
+}
+
+static void unmap(struct region *r)
+{
+	/* The rest of the reserved space goes with the process. */
+	munmap(r->map, r->size);
+	r->map = NULL;
+}
+
+void thp_only(size_t folio)
+{
+	size_t other;
+	char path[128];
+
+	for (other = 2 * PAGE; other <= 2 * MB; other *= 2) {
+		thp_path(path, sizeof(path), other);
+		if (!file_exists(path)) {
+			if (other == folio)
+				skip("this kernel has no THP of that size");
+			continue;
+		}
+		require(!file_write(path, other == folio ? "madvise" : "never"),
+			"cannot configure THP");
+	}
+}
+
+/* The nodes whose pools a test has filled. */
+static int pool_nodes[2] = { -1, -1 };
+
+static void hugetlb_pools(const struct kind *kind)
+{
+	uint64_t want = kind->size / kind->folio + SPARE_HUGE;
+	uint64_t nr, unused;
+	char path[128];
+	int i;
+
+	if (pool_nodes[0] < 0)
+		nodes_find(&pool_nodes[0], &pool_nodes[1]);
+	for (i = 0; i < 2; i++) {
+		hugetlb_path(path, sizeof(path), kind->folio, pool_nodes[i],
+			     "free_hugepages");
+		if (file_read_number(path, &unused))
+			skip("no hugetlb pages of that size");
+		/* Gigantic pages are reserved on the kernel command line. */
+		if (kind->folio > 2 * MB) {
+			if (unused < kind->size / kind->folio)
+				skip("no 1 GB page on each node: boot with hugepages=");
+			continue;
+		}
+		if (unused >= want)
+			continue;
+		hugetlb_path(path, sizeof(path), kind->folio, pool_nodes[i],
+			     "nr_hugepages");
+		require(!file_read_number(path, &nr), "cannot read %s", path);
+		nr += want - unused;
+		require(!file_write_number(path, nr) &&
+			!file_read_number(path, &unused) && unused >= nr,
+			"cannot have %llu pages in %s", (unsigned long long)nr,
+			path);
+	}
+}
+
+static bool write_file(struct region *r)
+{
+	size_t chunk = r->kind->folio;
+	size_t offset;
+	char *buf;
+
+	buf = malloc(chunk);
+	if (!buf)
+		return false;
+	for (offset = 0; offset < r->size; offset += chunk) {
+		pattern_fill(buf, chunk, r->seed, offset, r->period);
+		if (pwrite(r->fd, buf, chunk, offset) != (ssize_t)chunk)
+			break;
+	}
+	free(buf);
+	/* Under writeback a page would be waited for. */
+	return offset == r->size && !fsync(r->fd);
+}
+
+/* Free the folios that are not to be there. */
+static bool punch(struct region *r)
+{
+	size_t folio = r->kind->folio;
+	size_t i;
+	int err;
+
+	for (i = 0; i < r->size / folio; i++) {
+		if (is_there(r, i))
+			continue;
+		if (is_file(r))
+			err = fallocate(r->fd, FALLOC_FL_PUNCH_HOLE |
+					FALLOC_FL_KEEP_SIZE, i * folio, folio);
+		else
+			err = madvise(r->map + i * folio, folio,
+				      r->kind->backing == BACK_SHMEM ?
+				      MADV_REMOVE : MADV_DONTNEED);
+		if (err)
+			return false;
+	}
+	return true;
+}
+
+static bool ksm_merge(struct region *r)
+{
+	size_t i, wrong = 1;
+	int waited;
+
+	if (madvise(r->map, r->size, MADV_MERGEABLE) ||
+	    file_write(KSM_DIR "/sleep_millisecs", "0") ||
+	    file_write(KSM_DIR "/pages_to_scan", "10000") ||
+	    file_write(KSM_DIR "/run", "1"))
+		return false;
+	for (waited = 0; wrong && waited < KSM_WAIT_MS; waited += 50) {
+		usleep(50000);
+		for (i = KSM_PAGES, wrong = 0; i < r->size / PAGE; i++)
+			wrong += page_pfn(r->map + i * PAGE) !=
+				 page_pfn(r->map + i % KSM_PAGES * PAGE);
+	}
+	file_write(KSM_DIR "/run", "0");
+	if (wrong)
+		ksft_print_msg("%zu pages are not merged\n", wrong);
+	return !wrong;
+}
+
+static bool to_swapcache(struct region *r)
+{
+	size_t i, missing = 1;
+	int try;
+
+	for (try = 0; missing && try < TRIES; try++) {
+		if (madvise(r->map, r->size, MADV_PAGEOUT))
+			return false;
+		for (i = 0, missing = 0; i < r->size; i += PAGE)
+			missing += !!page_pfn(r->map + i);
+		if (missing)
+			usleep(RETRY_US);
+	}
+	for (i = 0, missing = 0; i < r->size; i += PAGE) {
+		touch(r->map + i);
+		missing += !(pfn_flags(page_pfn(r->map + i)) &
+			     KPF_SWAPCACHE);
+	}
+	if (missing)
+		ksft_print_msg("%zu pages are not in the swap cache\n", missing);
+	return !missing;
+}
+
+/* Another seed for what the child writes. */
+#define CHILD_SEED(r)	((r)->seed + 0x1234567)
+
+/* Where the child writes, before it owns everything. */
+static bool child_half(const struct region *r, size_t i)
+{
+	return i >= r->size / r->kind->folio / 2;
+}
+
+/*
+ * The process that shares the memory of its parent. It writes the second half
+ * at once. When asked, it verifies, and then takes the first half too.
+ */
+static void child_main(struct region *r, int talk)
+{
+	size_t folio = r->kind->folio;
+	char answer = 'r', ask = 0;
+	bool own = false;
+	size_t i, bad;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	do {
+		for (i = 0, bad = 0; i < r->size / folio; i++) {
+			char *at = r->map + i * folio;
+			bool mine = own || child_half(r, i);
+
+			if (!is_there(r, i))
+				continue;
+			if (ask)
+				bad += pattern_bad(at, folio, mine ?
+						   CHILD_SEED(r) : r->seed,
+						   i * folio, r->period);
+			if (ask ? !mine : mine)
+				pattern_fill(at, folio, CHILD_SEED(r),
+					     i * folio, r->period);
+		}
+		if (ask) {
+			answer = bad ? 'b' : 'g';
+			own = true;
+		}
+	} while (write(talk, &answer, 1) == 1 && read(talk, &ask, 1) == 1);
+	_exit(0);
+}
+
+static bool child_start(struct region *r)
+{
+	int pair[2];
+	char answer;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		return false;
+	r->child = fork();
+	if (!r->child) {
+		close(pair[0]);
+		child_main(r, pair[1]);
+	}
+	close(pair[1]);
+	r->talk = pair[0];
+	return r->child > 0 && read(r->talk, &answer, 1) == 1;
+}
+
+static bool child_intact(struct region *r)
+{
+	char ask = 'v', answer = 0;
+
+	if (write(r->talk, &ask, 1) != 1 || read(r->talk, &answer, 1) != 1) {
+		ksft_print_msg("the child is gone\n");
+		return false;
+	}
+	if (answer != 'g')
+		ksft_print_msg("the child sees wrong data\n");
+	return answer == 'g';
+}
+
+/* Did the kernel give the folios that are wanted? */
+static bool folios_as_wanted(struct region *r)
+{
+	size_t folio = r->kind->folio;
+	size_t i, seen, right = 0, wrong = 0;
+
+	for (i = 0; i < r->size / folio; i++) {
+		if (!is_there(r, i))
+			continue;
+		seen = folio_size_at(r->map + i * folio);
+		if (seen == folio)
+			right++;
+		else if (!wrong++)
+			ksft_print_msg("folio %zu has %zu bytes\n", i, seen);
+	}
+	return right == folios_there(r);
+}
+
+static bool populate(struct region *r)
+{
+	const struct kind *kind = r->kind;
+
+	if (is_file(r)) {
+		if (!write_file(r) || !punch(r) || !map(r))
+			return false;
+	} else {
+		if (!map(r))
+			return false;
+		if (kind->backing == BACK_ANON && kind->folio > PAGE)
+			madvise(r->map, r->size, MADV_HUGEPAGE);
+		pattern_fill(r->map, r->size, r->seed, 0, r->period);
+		if (!punch(r))
+			return false;
+	}
+	if (kind->flags & KIND_MLOCK &&
+	    syscall(SYS_mlock2, r->map, r->size, 1 /* MLOCK_ONFAULT */))
+		return false;
+	if (kind->flags & KIND_KSM && !ksm_merge(r))
+		return false;
+	if (kind->flags & KIND_SWAPCACHE && !to_swapcache(r))
+		return false;
+	if (!folios_as_wanted(r))
+		return false;
+	if (kind->flags & KIND_UNMAPPED)
+		unmap(r);
+	return !(kind->flags & KIND_FORK) || child_start(r);
+}
+
+void region_make(struct region *r, const struct kind *kind, int node,
+		 bool sparse)
+{
+	bool ok;
+
+	memset(r, 0, sizeof(*r));
+	r->kind = kind;
+	r->size = sparse ? 2 * kind->size : kind->size;
+	r->sparse = sparse;
+	r->fd = -1;
+	r->talk = -1;
+	r->seed = (uint64_t)getpid() << 32;
+	if (kind->flags & KIND_KSM) {
+		r->period = KSM_PAGES * PAGE;
+		if (!file_exists(KSM_DIR))
+			skip("this kernel has no KSM");
+	}
+	if (kind->flags & KIND_SWAPCACHE)
+		swap_on();
+	if (kind->backing == BACK_HUGETLB)
+		hugetlb_pools(kind);
+	else
+		thp_only(kind->backing == BACK_ANON && kind->folio > PAGE ?
+			 kind->folio : 0);
+	if (kind->backing >= BACK_TMPFS && kind->backing <= BACK_XFS)
+		r->fd = file_in(kind->backing, 0);
+
+	ok = !node_bind(node) && populate(r);
+	require(ok, "cannot make %s on node %d (last error: %s)", kind->name,
+		node, strerror(errno));
+	node_unbind();
+}
+
+/* The next test shall get pages of its own choice of blocks. */
+static void hugetlb_release(void)
+{
+	char path[128];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		hugetlb_path(path, sizeof(path), 2 * MB, pool_nodes[i],
+			     "nr_hugepages");
+		file_write(path, "0");
+	}
+}
+
+void region_free(struct region *r)
+{
+	if (r->child > 0) {
+		close(r->talk);
+		waitpid(r->child, NULL, 0);
+	}
+	if (r->map)
+		unmap(r);
+	if (r->fd >= 0)
+		close(r->fd);
+	if (r->kind && r->kind->backing == BACK_HUGETLB)
+		hugetlb_release();
+	memset(r, 0, sizeof(*r));
+	r->fd = -1;
+}
+
+static bool file_intact(struct region *r)
+{
+	size_t folio = r->kind->folio;
+	size_t i, bad = 0;
+	char *buf;
+
+	buf = malloc(folio);
+	if (!buf)
+		return false;
+	for (i = 0; i < r->size / folio; i++) {
+		if (!is_there(r, i))
+			continue;
+		if (pread(r->fd, buf, folio, i * folio) != (ssize_t)folio)
+			bad++;
+		bad += pattern_bad(buf, folio, r->seed, i * folio, r->period);
+	}
+	free(buf);
+	if (bad)
+		ksft_print_msg("%zu words read from the file are wrong\n", bad);
+	return !bad;
+}
+
+bool region_intact(struct region *r)
+{
+	size_t folio = r->kind->folio;
+	size_t i, bad = 0;
+
+	if (is_file(r) && !file_intact(r))
+		return false;
+	if (r->child && !child_intact(r))
+		return false;
+	for (i = 0; r->map && i < r->size / folio; i++) {
+		if (is_there(r, i))
+			bad += pattern_bad(r->map + i * folio, folio, r->seed,
+					   i * folio, r->period);
+	}
+	if (bad)
+		ksft_print_msg("%zu words are wrong\n", bad);
+	return !bad;
+}
+
+bool region_on_node(struct region *r, int node)
+{
+	size_t folio = r->kind->folio;
+	size_t i, bad = 0;
+
+	if (!r->sparse)
+		return !pages_elsewhere(r->map, r->size, PAGE, node);
+	for (i = 0; i < r->size / folio; i++) {
+		if (is_there(r, i))
+			bad += pages_elsewhere(r->map + i * folio, folio, PAGE,
+					       node);
+	}
+	return !bad;
+}
+
+size_t region_pfns(struct region *r, uint64_t *pfns)
+{
+	bool unmapped = !r->map;
+	size_t i, n = 0;
+
+	if (unmapped && !map(r))
+		die("cannot map the file again");
+	for (i = 0; i < r->size / r->kind->folio; i++) {
+		if (is_there(r, i))
+			pfns[n++] = page_pfn(r->map + i * r->kind->folio);
+	}
+	if (unmapped)
+		unmap(r);
+	return n;
+}
+
+static int move_flag(const struct region *r)
+{
+	return r->kind->flags & (KIND_SHARED | KIND_FORK | KIND_KSM) ?
+	       MPOL_MF_MOVE_ALL : MPOL_MF_MOVE;
+}
+
+int region_move_pages(struct region *r, int from, int to)
+{
+	size_t n = r->size / r->kind->folio;
+	long left = -1;
+	void **pages;
+	int *nodes, *status;
+	size_t i;
+	int try;
+
+	pages = calloc(n, sizeof(*pages));
+	nodes = calloc(n, sizeof(*nodes));
+	status = calloc(n, sizeof(*status));
+	for (i = 0; i < n; i++) {
+		pages[i] = r->map + i * r->kind->folio;
+		nodes[i] = to;
+	}
+	for (try = 0; left && try < TRIES; try++) {
+		if (try)
+			usleep(RETRY_US);
+		left = sys_move_pages(0, n, pages, nodes, status, move_flag(r));
+		if (left)
+			continue;
+		for (i = 0; i < n; i++)
+			left += status[i] != to;
+	}
+	if (left)
+		ksft_print_msg("move_pages: %ld of %zu left, errno %d\n", left,
+			       n, left < 0 ? errno : 0);
+	free(pages);
+	free(nodes);
+	free(status);
+	return left ? -1 : 0;
+}
+
+int region_mbind(struct region *r, int from, int to)
+{
+	int err = -1;
+	int try;
+
+	for (try = 0; err && try < TRIES; try++) {
+		if (try)
+			usleep(RETRY_US);
+		err = sys_mbind(r->map, r->size, MPOL_BIND, to,
+				move_flag(r) | MPOL_MF_STRICT);
+	}
+	if (err)
+		ksft_print_msg("mbind: %s\n", strerror(errno));
+	return err;
+}
+
+int region_migrate_pages(struct region *r, int from, int to)
+{
+	int left = -1;
+	int try;
+
+	for (try = 0; left && try < TRIES; try++) {
+		if (try)
+			usleep(RETRY_US);
+		left = sys_migrate_pages(0, from, to);
+	}
+	if (left)
+		ksft_print_msg("migrate_pages: %d left, errno %d\n", left,
+			       left < 0 ? errno : 0);
+	return left ? -1 : 0;
+}
+
+/* A process in a cpuset follows the cpuset's memory nodes. */
+int region_cpuset(struct region *r, int from, int to)
+{
+	static bool inside;
+	char dir[128], path[160];
+	int err = 0;
+
+	snprintf(dir, sizeof(dir), "%s/cgroup/test", base);
+	if (!inside) {
+		mount_virtual("cgroup2", "cgroup", NULL);
+		snprintf(path, sizeof(path), "%s/cgroup/cgroup.subtree_control",
+			 base);
+		err = file_write(path, "+cpuset");
+		mkdir(dir, 0755);
+		snprintf(path, sizeof(path), "%s/cpuset.mems", dir);
+		err = err ?: file_write_number(path, from);
+		snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
+		err = err ?: file_write(path, "0");
+		inside = true;
+	}
+	snprintf(path, sizeof(path), "%s/cpuset.mems", dir);
+	err = err ?: file_write_number(path, to);
+	if (err)
+		ksft_print_msg("cpuset: %s\n", strerror(-err));
+	return err ? -1 : 0;
+}
