@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`python -m pagehaul`."""
+
+import sys
+
+from pagehaul.cli import main
+
+sys.exit(main())

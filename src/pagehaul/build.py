@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The `build` verb: kernels from tinyconfig and the fragments in configs/."""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import struct
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pagehaul import host, source, tree
+from pagehaul.errors import PagehaulError
+from pagehaul.paths import REPO, cache_dir, lock, log_dir
+from pagehaul.ui import Step, run_logged
+
+VARIANTS = ("vanilla", "pagehaul", "debug")
+
+CONFIGS = REPO / "configs"
+_FRAGMENTS = {
+    "vanilla": ("base", "{arch}"),
+    "pagehaul": ("base", "{arch}", "pagehaul"),
+    "debug": ("base", "{arch}", "pagehaul", "debug"),
+}
+_IMAGES = {"x86_64": "arch/x86/boot/bzImage"}
+
+# With the architecture said outright, tinyconfig's defaults are those of a 64-bit kernel.
+MAKE = ("make", "--no-print-directory", "ARCH=x86_64")
+
+# The configuration while it is made; the real one is replaced only when it came out different, for
+# `make` looks at its time.
+NEW_CONFIG = ".config.pagehaul"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A built kernel: its variant, tree, bootable image, configuration and `uname -r`."""
+
+    variant: str
+    tree: Path
+    image: Path
+    config: Path
+    release: str
+
+
+def build(variant: str, kernel_source: str | None = None, arch: str = "x86_64") -> Kernel:
+    """Return the kernel `variant`, built if anything that goes into it has changed.
+
+    kernel_source is as for `source.ensure`. Raises PagehaulError, with the end of the log, when it
+    does not build, and when an option of a fragment is not in the resulting configuration.
+    """
+    if variant not in VARIANTS:
+        raise PagehaulError(f"unknown variant {variant!r}: use one of {', '.join(VARIANTS)}")
+    if arch not in _IMAGES:
+        raise PagehaulError(f"cannot build for {arch}: use one of {', '.join(_IMAGES)}")
+    host.need_for("build")
+    pristine = source.ensure(kernel_source)
+    fragments = [CONFIGS / f"{name.format(arch=arch)}.config" for name in _FRAGMENTS[variant]]
+    with lock(f"build-{variant}"):
+        where = tree.prepare(variant, pristine)
+        image = where / _IMAGES[arch]
+        inputs = _inputs(where, fragments, arch)
+        record = _read_record(where)
+        if record.get("inputs") != inputs or not image.exists():
+            _record_file(where).unlink(missing_ok=True)
+            log = log_dir() / f"build-{variant}.log"
+            log.unlink(missing_ok=True)
+            _configure(where, fragments, log)
+            targets = ["bzImage", *(["modules"] if _has_modules(where / ".config") else [])]
+            make(where, targets, log, title=f"building the {variant} kernel", variant=variant)
+            record = {"inputs": inputs, "release": _release(image)}
+            _record_file(where).write_text(json.dumps(record) + "\n", encoding="utf-8")
+    return Kernel(variant, where, image, where / ".config", record["release"])
+
+
+def foreign(image: Path) -> Kernel:
+    """Return the kernel of a bootable image that was built elsewhere."""
+    image = image.absolute()
+    return Kernel("foreign", image.parent, image, image.parent / ".config", _release(image))
+
+
+def _record_file(where: Path) -> Path:
+    return where.with_name(f"{where.name}.built.json")
+
+
+def _read_record(where: Path) -> dict[str, str]:
+    try:
+        record = json.loads(_record_file(where).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _inputs(where: Path, fragments: Sequence[Path], arch: str) -> str:
+    """Hash of everything that decides what the build gives."""
+    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True)
+    parts = [arch, tree.digest(where), compiler.stdout]
+    parts += [fragment.read_text(encoding="utf-8") for fragment in fragments]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _configure(where: Path, fragments: Sequence[Path], log: Path) -> None:
+    env = {"KCONFIG_CONFIG": NEW_CONFIG}
+
+    def merge(command: Sequence[str | Path]) -> None:
+        run_logged(command, log, cwd=where, env=env, title=f"configuring: {Path(command[0]).name}")
+
+    (where / NEW_CONFIG).unlink(missing_ok=True)
+    merge([*MAKE, "tinyconfig"])
+    merge(["scripts/kconfig/merge_config.sh", "-m", NEW_CONFIG, *fragments])
+    merge([*MAKE, "olddefconfig"])
+    check_options(where / NEW_CONFIG, fragments)
+    take_config(where)
+
+
+def take_config(where: Path) -> None:
+    """Make the new configuration of the tree `where` the one that it is built with."""
+    new, old = where / NEW_CONFIG, where / ".config"
+    if not old.exists() or old.read_bytes() != new.read_bytes():
+        new.replace(old)
+
+
+def read_options(*files: Path) -> dict[str, str]:
+    """Options of configuration files, by name without CONFIG_; "n" for one that is not set.
+
+    A later file overrides an earlier one. Raises PagehaulError for a line that is no option.
+    """
+    options: dict[str, str] = {}
+    for file in files:
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            if match := re.fullmatch(r"CONFIG_(\w+)=(.*)", line.strip()):
+                options[match[1]] = match[2]
+            elif match := re.fullmatch(r"# CONFIG_(\w+) is not set", line.strip()):
+                options[match[1]] = "n"
+            elif line.strip() and not line.startswith("#"):
+                raise PagehaulError(f"{file}:{number}: not an option: {line.strip()}")
+    return options
+
+
+def check_options(config: Path, fragments: Sequence[Path]) -> None:
+    """Raise PagehaulError unless every option of `fragments` is in `config` as they ask."""
+    wanted, got = read_options(*fragments), read_options(config)
+    wrong = [
+        f"CONFIG_{name}={value} became {got.get(name, 'n')}"
+        for name, value in wanted.items()
+        if got.get(name, "n") != value
+    ]
+    if wrong:
+        names = ", ".join(fragment.name for fragment in fragments)
+        raise PagehaulError(
+            f"options of {names} that Kconfig did not keep: {'; '.join(wrong)}; "
+            "see what they depend on, or whether their names have changed"
+        )
+
+
+def _has_modules(config: Path) -> bool:
+    return "m" in read_options(config).values()
+
+
+def make(where: Path, targets: Sequence[str], log: Path, *, title: str, variant: str) -> None:
+    """Run make in the tree `where`, with ccache: a second tree finds the objects of the first.
+
+    Raises PagehaulError, with the end of the log, when it fails.
+    """
+    objects = 0
+
+    def count(line: str, current: Step) -> None:
+        nonlocal objects
+        if re.match(r"  (CC|AS|HOSTCC|LD|AR)\b", line):
+            objects += 1
+            current.detail(f"{objects} objects")
+
+    env = {
+        # Objects must not depend on where the tree lies, nor on the day.
+        "CCACHE_DIR": str(cache_dir() / "ccache"),
+        "CCACHE_BASEDIR": str(where),
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_MAXSIZE": "10G",
+        "KBUILD_BUILD_TIMESTAMP": "Thu Jan 1 00:00:00 UTC 1970",
+        "KBUILD_BUILD_VERSION": "1",
+        "KBUILD_BUILD_USER": "pagehaul",
+        "KBUILD_BUILD_HOST": "pagehaul",
+    }
+    command = [*MAKE, f"-j{len(os.sched_getaffinity(0))}"]
+    command += ["CC=ccache gcc", f"LOCALVERSION=-{variant}", *targets]
+    run_logged(command, log, cwd=where, env=env, title=title, on_line=count)
+
+
+def _release(image: Path) -> str:
+    """`uname -r` of a bzImage (Documentation/arch/x86/boot.rst: kernel_version)."""
+    try:
+        with image.open("rb") as file:
+            header = file.read(0x8000)
+        if header[0x202:0x206] != b"HdrS":
+            raise PagehaulError(f"{image} is not a bootable x86 kernel image")
+        start = struct.unpack_from("<H", header, 0x20E)[0] + 0x200
+        text = header[start : header.index(b"\0", start)].decode()
+    except (OSError, struct.error, ValueError) as error:
+        raise PagehaulError(f"cannot read the kernel image {image}: {error}") from error
+    return text.split()[0]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `build`."""
+    parser.add_argument("--variant", choices=VARIANTS, default="pagehaul")
+    parser.add_argument("--source", metavar="DIR|TARBALL|VERSION", help=source.HELP)
+    parser.add_argument(
+        "--deb",
+        action="store_true",
+        help="Debian packages to install, from the running kernel's configuration plus ours",
+    )
+    parser.add_argument(
+        "--base-config", type=Path, metavar="FILE", help="with --deb: start from this configuration"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build, and print the path of what came out."""
+    if args.deb:
+        from pagehaul import packages
+
+        for package in packages.build(args.base_config, args.source):
+            print(package)
+        return 0
+    if args.base_config is not None:
+        raise PagehaulError("--base-config goes with --deb")
+    print(build(args.variant, args.source).image)
+    return 0

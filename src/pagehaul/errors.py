@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The errors a user sees."""
+
+
+class PagehaulError(Exception):
+    """One clear line that says what is wrong and what to do about it.
+
+    The command line prints it as `pagehaul: error: ...` and exits with 1; it never shows a
+    traceback. Further lines may carry evidence, such as the end of a log.
+    """

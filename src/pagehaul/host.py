@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the host must have installed, and how it gets there."""
+
+import glob
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from pagehaul.errors import PagehaulError
+from pagehaul.paths import log_dir
+from pagehaul.ui import console, step
+
+# Debian package -> what shows that it, or the same thing from elsewhere, is there: a command, or
+# the path (a pattern) of a file.
+_PROBES = {
+    "bc": "bc",
+    "bison": "bison",
+    "ccache": "ccache",
+    "cpio": "cpio",
+    "debhelper": "dh",
+    "dpkg-dev": "dpkg-buildpackage",
+    "e2fsprogs": "mkfs.ext4",
+    "fakeroot": "fakeroot",
+    "flex": "flex",
+    "gcc": "gcc",
+    "kmod": "depmod",
+    "libc6-dev": "/usr/include/stdlib.h",
+    "libcap-dev": "/usr/include/sys/capability.h",
+    "libelf-dev": "/usr/include/gelf.h",
+    "libnuma-dev": "/usr/include/numa.h",
+    "libssl-dev": "/usr/include/openssl/ssl.h",
+    "liburing-dev": "/usr/include/liburing.h",
+    "linux-source-6.12": "/usr/src/linux-source-6.12.tar.xz",
+    "make": "make",
+    "patch": "patch",
+    "perl": "perl",
+    "qemu-system-x86": "qemu-system-x86_64",
+    "rsync": "rsync",
+    "sparse": "sparse",
+    "xz-utils": "xz",
+}
+
+# What each kind of work needs.
+_GROUPS = {
+    "build": (
+        "bc",
+        "bison",
+        "ccache",
+        "cpio",
+        "flex",
+        "gcc",
+        "kmod",
+        "libc6-dev",
+        "libelf-dev",
+        "libssl-dev",
+        "make",
+        "patch",
+        "perl",
+        "rsync",
+        "xz-utils",
+    ),
+    "check": ("e2fsprogs", "libcap-dev", "libnuma-dev", "liburing-dev", "perl", "sparse"),
+    "deb": ("debhelper", "dpkg-dev", "fakeroot"),
+    "guest": ("qemu-system-x86",),
+    "programs": ("gcc", "libc6-dev", "make"),
+}
+
+# Where an ordinary user's PATH does not look.
+_SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def need_for(group: str) -> None:
+    """Install what is missing for "build", "check", "deb", "guest" or "programs"."""
+    require(*_GROUPS[group])
+
+
+def require(*packages: str) -> None:
+    """Install those of the Debian `packages` that are missing, after saying which.
+
+    Raises PagehaulError where that cannot be done: no Debian, no root and no sudo, no network.
+    """
+    missing = [package for package in packages if not _present(package)]
+    if not missing:
+        return
+    names = " ".join(missing)
+    if shutil.which("apt-get") is None or shutil.which("dpkg-query") is None:
+        raise PagehaulError(
+            f"missing on this machine, which has no apt: {names} (names of Debian packages); "
+            "install them and try again"
+        )
+    if os.geteuid() == 0:
+        prefix: list[str] = []
+    elif shutil.which("sudo"):
+        prefix = ["sudo"]
+    else:
+        raise PagehaulError(f"missing packages; as root, run: apt-get install {names}")
+    console.print(f"Installing Debian packages that are missing: {names}")
+    if prefix and subprocess.run(["sudo", "-v"], check=False).returncode != 0:
+        raise PagehaulError(f"missing packages; as root, run: apt-get install {names}")
+    log = log_dir() / "apt.log"
+    install = ["install", "--yes", "--no-install-recommends", *missing]
+    # A fresh machine has no package lists, and an old one has stale lists: both show only when the
+    # installation fails.
+    if not _apt(prefix, install, log, f"apt-get install {names}"):
+        _apt(prefix, ["update"], log, "apt-get update")
+        if not _apt(prefix, install, log, f"apt-get install {names}"):
+            raise PagehaulError(f"apt-get could not install {names}; {log} says why")
+    still = [package for package in missing if not _present(package)]
+    if still:
+        raise PagehaulError(f"installed, but not to be found: {' '.join(still)}; see {log}")
+
+
+def _present(package: str) -> bool:
+    probe = _PROBES.get(package)
+    if probe is None:
+        status = subprocess.run(
+            ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return status.stdout == "installed"
+    if probe.startswith("/"):
+        # Headers may be in the directory of their architecture.
+        where = probe.replace("/usr/include/", "/usr/include/*/")
+        return bool(glob.glob(probe) or glob.glob(where))
+    return find_command(probe) is not None
+
+
+def find_command(name: str) -> str | None:
+    """Path of a command, looked for in the system's directories too; None when there is none."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_PATH}")
+
+
+def _apt(prefix: list[str], arguments: list[str], log: Path, title: str) -> bool:
+    # Stays in this session, so that sudo knows that the password was given here.
+    command = [
+        *prefix,
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "--option=DPkg::Lock::Timeout=300",
+        *arguments,
+    ]
+    with step(title) as current, log.open("a", encoding="utf-8") as out:
+        out.write(f"$ {' '.join(command)}\n")
+        out.flush()
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as process:
+            assert process.stdout is not None
+            for raw in process.stdout:
+                line = raw.decode(errors="replace")
+                out.write(line)
+                current.detail(line.strip()[:60])
+        return process.returncode == 0

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where things are: the repository, and the cache outside it."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pagehaul.ui import console
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+def cache_dir() -> Path:
+    """Directory of sources, trees, built kernels and logs; created when missing.
+
+    `$PAGEHAUL_CACHE`, else `$XDG_CACHE_HOME/pagehaul`, else `~/.cache/pagehaul`.
+    """
+    own = os.environ.get("PAGEHAUL_CACHE")
+    if own:
+        path = Path(own)
+    else:
+        xdg = os.environ.get("XDG_CACHE_HOME")
+        path = (Path(xdg) if xdg else Path.home() / ".cache") / "pagehaul"
+    path = path.absolute()
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def log_dir() -> Path:
+    """Directory of the logs of builds and guests; created when missing."""
+    path = cache_dir() / "logs"
+    path.mkdir(exist_ok=True)
+    return path
+
+
+@contextmanager
+def lock(name: str) -> Iterator[None]:
+    """Hold the cache's lock `name` while the block runs; waits for whoever holds it."""
+    directory = cache_dir() / "locks"
+    directory.mkdir(exist_ok=True)
+    with (directory / name).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            console.print(f"waiting for another pagehaul, which is at work on {name}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory of the cache, read-only ones included, if it is there."""
+    if not path.exists():
+        return
+    for directory, _, _ in os.walk(path):
+        os.chmod(directory, 0o700)
+    shutil.rmtree(path)

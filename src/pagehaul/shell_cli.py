@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The `shell` verb."""
+
+import argparse
+import sys
+
+from pagehaul import vm, vm_cli
+from pagehaul.errors import PagehaulError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `shell`."""
+    vm_cli.add_guest_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Boot the kernel with root's shell on this terminal; Ctrl-d ends it."""
+    if not sys.stdin.isatty():
+        raise PagehaulError("a shell needs a terminal; `pagehaul run -- CMD` does without")
+    return vm.shell(vm_cli.kernel_of(args), vm_cli.guest_of(args))

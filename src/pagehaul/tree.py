@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The `tree` verb: Pagehaul's files and patches over a pristine kernel.
+
+A tree is kept from one time to the next. What kernel/ and the patches touch is made anew in a
+staging directory, from pristine files, and only what came out different is copied into the tree:
+`make` then rebuilds only that, and a patch that does not apply leaves the tree as it was.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from pagehaul import host, source
+from pagehaul.errors import PagehaulError
+from pagehaul.paths import REPO, cache_dir, lock, log_dir, remove_tree
+from pagehaul.ui import run_logged
+
+OVERLAY = REPO / "kernel"
+PATCHES = REPO / "patches" / source.SERIES
+
+
+def prepare(variant: str, pristine: Path, overlay: Path = OVERLAY, patches: Path = PATCHES) -> Path:
+    """Return the tree of `variant` in the cache, brought up to date with the repository.
+
+    "vanilla" is the pristine source itself, copied, since building needs to write; every other
+    variant has `overlay` and `patches` over it. Raises PagehaulError, naming patch, file and hunk,
+    when a patch does not apply; the tree is then as it was.
+    """
+    tree = tree_dir() / variant
+    with lock(f"tree-{variant}"):
+        state = _read_state(tree)
+        if not tree.exists() or state.get("source") != source.stamp(pristine):
+            _copy_pristine(pristine, tree)
+            state = {"source": source.stamp(pristine), "touched": {}}
+            _write_state(tree, state)
+        if variant == "vanilla":
+            return tree
+        with tempfile.TemporaryDirectory(prefix=f".stage-{variant}-", dir=tree_dir()) as name:
+            staging = Path(name)
+            _stage(pristine, overlay, patches, staging)
+            _install(pristine, staging, tree, state)
+    return tree
+
+
+def digest(tree: Path) -> str:
+    """Hash of all that makes up the content of a tree that `prepare` returned."""
+    return hashlib.sha256(json.dumps(_read_state(tree), sort_keys=True).encode()).hexdigest()
+
+
+def tree_dir() -> Path:
+    """Directory of the trees."""
+    path = cache_dir() / "tree"
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def _state_file(tree: Path) -> Path:
+    return tree.with_name(f"{tree.name}.json")
+
+
+def _read_state(tree: Path) -> dict[str, object]:
+    try:
+        state = json.loads(_state_file(tree).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _write_state(tree: Path, state: dict[str, object]) -> None:
+    temporary = tree.with_name(f"{tree.name}.json.new")
+    temporary.write_text(json.dumps(state, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    temporary.replace(_state_file(tree))
+
+
+def _copy_pristine(pristine: Path, tree: Path) -> None:
+    _state_file(tree).unlink(missing_ok=True)
+    remove_tree(tree)
+    work = Path(tempfile.mkdtemp(prefix=f".copy-{tree.name}-", dir=tree.parent))
+    log = log_dir() / f"tree-{tree.name}.log"
+    try:
+        copy = ["cp", "--archive", "--reflink=auto", str(pristine), str(work / "tree")]
+        run_logged(copy, log, title=f"copying the source for {tree.name}")
+        run_logged(["chmod", "--recursive", "u+w", work / "tree"], log, title="making it writable")
+        (work / "tree").rename(tree)
+    finally:
+        remove_tree(work)
+
+
+def _stage(pristine: Path, overlay: Path, patches: Path, staging: Path) -> None:
+    """Make in `staging` every file that the overlay or a patch touches, in its final form."""
+    for path in _files(overlay):
+        relative = path.relative_to(overlay)
+        if (pristine / relative).exists():
+            raise PagehaulError(
+                f"{path} would replace a file of the kernel: change that file by a patch instead"
+            )
+        (staging / relative).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, staging / relative)
+        shutil.copymode(path, staging / relative)
+    for patch in sorted(patches.glob("*.patch")):
+        for relative in _patched_files(patch):
+            if not (staging / relative).exists() and (pristine / relative).exists():
+                (staging / relative).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(pristine / relative, staging / relative)
+                shutil.copymode(pristine / relative, staging / relative)
+                (staging / relative).chmod((staging / relative).stat().st_mode | 0o200)
+        _apply(patch, staging)
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and not path.name.endswith(("~", ".o", ".orig", ".rej")):
+            yield path
+
+
+def _patched_files(patch: Path) -> list[Path]:
+    """Files that a patch touches, in the kernel's tree."""
+    names: list[Path] = []
+    for line in patch.read_text(encoding="utf-8").splitlines():
+        match = re.match(r"(?:---|\+\+\+) [ab]/([^\t]+)", line)
+        if match is None:
+            continue
+        path = Path(match[1])
+        if path.is_absolute() or ".." in path.parts:
+            raise PagehaulError(f"{patch.name}: touches {path}, outside the kernel")
+        if path not in names:
+            names.append(path)
+    if not names:
+        raise PagehaulError(f"{patch.name}: not a patch with a/ and b/ paths")
+    return names
+
+
+def _apply(patch: Path, staging: Path) -> None:
+    host.require("patch")
+    # No fuzz: a hunk whose surroundings changed may compile and be wrong.
+    command = ["patch", "--strip=1", "--fuzz=0", "--forward", "--batch", "--no-backup-if-mismatch"]
+    command += [f"--input={patch}"]
+    done = subprocess.run(
+        command,
+        cwd=staging,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    if done.returncode == 0:
+        return
+    raise PagehaulError(
+        f"{patch.name} does not apply: {_rejection(done.stdout)}; the tree is as it was"
+    )
+
+
+def _rejection(output: str) -> str:
+    """Which file and hunk `patch` complained about."""
+    current = "?"
+    failures: list[str] = []
+    for line in output.splitlines():
+        if match := re.match(r"(?:patching|checking) file (\S+)", line):
+            current = match[1]
+        elif match := re.match(r"Hunk (#\d+) (?:FAILED|ignored)( at \d+)?", line):
+            failures.append(f"{current}, hunk {match[1]}{match[2] or ''}")
+        elif match := re.match(r"The next patch would (?:create|delete) the file (\S+),", line):
+            failures.append(f"{match[1]}, {line}")
+        elif match := re.match(r"\|\+\+\+ b/(\S+)", line):
+            failures.append(f"{match[1]}, which the kernel does not have")
+        elif line.startswith("patch: "):
+            failures.append(line.removeprefix("patch: ").lstrip("* "))
+    return "; ".join(failures) or output.strip().replace("\n", "; ")
+
+
+def _install(pristine: Path, staging: Path, tree: Path, state: dict[str, object]) -> None:
+    """Make `tree` equal to `pristine` with `staging` over it; untouched files keep their times."""
+    before = state["touched"]
+    assert isinstance(before, dict)
+    after = {
+        str(path.relative_to(staging)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(staging.rglob("*"))
+        if path.is_file()
+    }
+    if before == after and all(_same(staging / name, tree / name) for name in after):
+        return
+    # Should this be interrupted, the next time must know about old and new files alike.
+    _write_state(tree, {**state, "touched": {name: "" for name in {**before, **after}}})
+    for name in after:
+        _replace(staging / name, tree / name)
+    for name in before.keys() - after.keys():
+        if (pristine / name).exists():
+            _replace(pristine / name, tree / name)
+        else:
+            (tree / name).unlink(missing_ok=True)
+    _write_state(tree, {**state, "touched": after})
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.read_bytes() == other.read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+def _replace(new: Path, old: Path) -> None:
+    """Put the content of `new` at `old`, at once, unless it is there already."""
+    if _same(new, old):
+        return
+    old.parent.mkdir(parents=True, exist_ok=True)
+    temporary = old.with_name(f".{old.name}.pagehaul")
+    shutil.copyfile(new, temporary)
+    shutil.copymode(new, temporary)
+    temporary.chmod(temporary.stat().st_mode | 0o200)
+    temporary.replace(old)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `tree`."""
+    parser.add_argument("--source", metavar="DIR|TARBALL|VERSION", help=source.HELP)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Bring Pagehaul's tree up to date and print where it is."""
+    print(prepare("pagehaul", source.ensure(args.source)))
+    return 0

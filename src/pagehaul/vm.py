@@ -1,0 +1,581 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boots a kernel under virtme-ng and runs a command in it.
+
+The guest sees the host's files, read-only, at the same paths. The command's stdout, stderr and exit
+status come back over virtio ports of our own, found by their names in sysfs, because virtme-ng's
+need udev in the host's root and share a descriptor with the console; the kernel's console has the
+serial line to itself, and is watched for anything a healthy kernel does not print.
+"""
+
+import itertools
+import os
+import re
+import selectors
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.markup import escape
+
+from pagehaul import host, ui
+from pagehaul.build import Kernel
+from pagehaul.errors import PagehaulError
+from pagehaul.paths import REPO, cache_dir, log_dir
+from pagehaul.ui import kill_group
+
+# Console lines that an error repeats.
+_TAIL_LINES = 25
+
+# How often a guest is booted, at most, while QEMU's emulation ends it before its command began.
+_BOOTS = 3
+
+# Seconds a guest may take to power off once its command has ended.
+_POWER_OFF_S = 60.0
+
+# Seconds a guest may go on after it reported a hang, so that the reports of all tasks get out.
+_HANG_GRACE_S = 15.0
+
+# The probe of KVM: the device, and the seconds that it gives a kernel to print its first line, and
+# to boot to its end.
+_KVM = Path("/dev/kvm")
+_KVM_FIRST_LINE_S = 5.0
+_KVM_BOOT_S = 20.0
+
+# What a healthy kernel never prints. The patterns match at the start of a message, so that a
+# program that quotes such a line in a message of its own does not count.
+_SPLATS = re.compile(
+    r"Kernel panic - not syncing"
+    r"|Oops: |Oops\[#"
+    r"|(?:watchdog: )?BUG[: ]"
+    r"|kernel BUG at "
+    r"|WARNING: "
+    r"|general protection fault"
+    r"|[Uu]nable to handle (?:kernel|page fault)"
+    r"|INFO: (?:task .* blocked for more than|possible |suspicious |trying to register )"
+    r"|(?:rcu: )?INFO: rcu_\w+ .*stall"
+    r"|watchdog: .*hard LOCKUP"
+    r"|UBSAN: |KCSAN: "
+    r"|kmemleak: \d+ new suspected memory leaks"
+    r"|pagealloc: memory corruption"
+)
+_HANGS = re.compile(r"INFO: task|(?:rcu: )?INFO: rcu_|watchdog: ")
+# "[    1.234567] ", with the caller's id where the kernel prints one: "[    1.2][   T12] ".
+_TIMESTAMP = re.compile(r"^(?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
+
+# Runs in the guest as root. The command writes into pipes that `cat` empties into the ports: a port
+# can be opened once only, and programs reopen their own /dev/stdout. A daemon that the command left
+# behind may hold a pipe open for ever, hence the bound on the wait.
+_GUEST_SCRIPT = """\
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+for port in /sys/class/virtio-ports/*; do
+    read -r name < "$port/name"
+    case $name in
+    pagehaul.stdout) stdout=/dev/${port##*/} ;;
+    pagehaul.stderr) stderr=/dev/${port##*/} ;;
+    pagehaul.status) status=/dev/${port##*/} ;;
+    esac
+done
+pipes=$(mktemp -d /run/pagehaul.XXXXXX)
+mkfifo "$pipes/stdout" "$pipes/stderr"
+cat < "$pipes/stdout" > "$stdout" & out=$!
+cat < "$pipes/stderr" > "$stderr" & err=$!
+(cd -- @CWD@ && exec @COMMAND@) < @STDIN@ > "$pipes/stdout" 2> "$pipes/stderr"
+code=$?
+(sleep 5; kill $out $err) 2> /dev/null &
+wait $out $err
+echo $code > "$status"
+"""
+
+
+class GuestError(PagehaulError):
+    """A guest did not start, crashed, complained, hung or took too long."""
+
+
+class _StaleBreakpoint(GuestError):
+    """The emulation of several CPUs ran into a breakpoint that was no longer there.
+
+    The kernel patches its code while other CPUs run it, with a breakpoint in place meanwhile. QEMU
+    may run the breakpoint from a translation that is out of date, and the kernel, which knows of
+    none, dies of it: "Oops: int3". A processor does not do that. It happens while the kernel boots,
+    about once in a hundred times.
+    """
+
+
+@dataclass(frozen=True)
+class Guest:
+    """The machine to boot.
+
+    cpus are spread evenly over the first `nodes` nodes, whole runs of neighbours to one node, and
+    memory_mb (MiB) evenly over all nodes; memory_only_nodes come after those with CPUs, further
+    away from every other node, as CXL memory is. topology is the tail of qemu's -smp, such as
+    "sockets=1,dies=2,cores=2,threads=1". accel "auto" is KVM where a guest really boots on it, else
+    TCG. icount counts one nanosecond an instruction, on one CPU under TCG. append is for the kernel
+    command line.
+    """
+
+    cpus: int = 2
+    nodes: int = 2
+    memory_only_nodes: int = 0
+    memory_mb: int = 3072
+    topology: str | None = None
+    accel: str = "auto"
+    icount: bool = False
+    append: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise PagehaulError for a machine that cannot be."""
+        if self.cpus < 1:
+            raise PagehaulError("a guest needs at least one CPU")
+        if self.nodes < 1 or self.memory_only_nodes < 0:
+            raise PagehaulError("a guest needs at least one node with CPUs")
+        if self.accel not in ("auto", "kvm", "tcg"):
+            raise PagehaulError(f"unknown accelerator {self.accel!r}: use auto, kvm or tcg")
+        if self.icount and (self.cpus != 1 or self.accel == "kvm"):
+            raise PagehaulError("counting instructions needs one CPU and TCG")
+        if self.memory_mb < 256 * (self.nodes + self.memory_only_nodes):
+            raise PagehaulError("a guest needs at least 256 MiB a node")
+        if self.topology is not None and not re.fullmatch(r"\w+=\d+(,\w+=\d+)*", self.topology):
+            raise PagehaulError(
+                f"topology {self.topology!r} is not like sockets=1,dies=2,cores=2,threads=1"
+            )
+
+    def node_memory_mb(self) -> list[int]:
+        """MiB of each node; multiples of 128, the size of a memory block, but for the last."""
+        count = self.nodes + self.memory_only_nodes
+        share = self.memory_mb // count // 128 * 128
+        return [share] * (count - 1) + [self.memory_mb - share * (count - 1)]
+
+    def node_cpus(self) -> list[range]:
+        """CPUs of each node that may have some; empty where there are more nodes than CPUs."""
+        bounds = [-(-self.cpus * node // self.nodes) for node in range(self.nodes + 1)]
+        return [range(low, high) for low, high in itertools.pairwise(bounds)]
+
+    def default_topology(self) -> str:
+        """Tail of qemu's -smp: a socket a node, so that no two nodes share a cache."""
+        sockets = sum(1 for cpus in self.node_cpus() if cpus)
+        if self.cpus % sockets:
+            sockets = self.cpus
+        return f"sockets={sockets},cores={self.cpus // sockets},threads=1"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a guest's command gave.
+
+    returncode is the command's, stdout and stderr its output; log is the console's log; seconds is
+    the guest's whole life, boot included; accel is what it ran on, "kvm" or "tcg".
+    """
+
+    returncode: int
+    stdout: str
+    stderr: str
+    log: Path
+    seconds: float
+    accel: str
+
+
+def run(
+    kernel: Kernel,
+    guest: Guest,
+    command: Sequence[str],
+    *,
+    timeout: float,
+    log: Path | None = None,
+    stdin: str | None = None,
+    on_output: Callable[[str, bytes], None] | None = None,
+    allow: Sequence[str] = (),
+) -> Result:
+    """Boot `kernel` in `guest`, run `command` as root with the repository as working directory.
+
+    timeout, in seconds, covers the boot. on_output gets ("stdout"|"stderr", data) as it comes.
+    allow are regular expressions of console messages that would be an error otherwise. A non-zero
+    exit status is the caller's business; GuestError is raised, with the last lines of the console,
+    when the kernel panics, oopses, warns or hangs, when the guest ends before its command, and when
+    the time is up. The console's log is kept in any case.
+
+    A guest that the emulation itself brings down before the command has begun is booted again, and
+    its log kept beside that of the next one.
+    """
+    host.need_for("guest")
+    accel = _accelerator(guest, kernel.image)
+    guest = replace(guest, accel=accel)
+    _check_memory(guest)
+    if log is None:
+        log = (
+            log_dir() / f"guest-{kernel.variant}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        )
+    log = log.absolute()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    for boot in itertools.count(1):
+        work = Path(tempfile.mkdtemp(prefix="guest-", dir=cache_dir()))
+        try:
+            return _run(kernel, guest, command, timeout, log, stdin, on_output, allow, work)
+        except _StaleBreakpoint:
+            if boot == _BOOTS:
+                raise
+            kept = log.with_suffix(f".boot-{boot}.log")
+            log.replace(kept)
+            ui.console.print(
+                f"The emulation broke the guest as it booted, see {escape(str(kept))}; once more",
+                soft_wrap=True,
+            )
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    raise AssertionError("not reached")
+
+
+def _run(
+    kernel: Kernel,
+    guest: Guest,
+    command: Sequence[str],
+    timeout: float,
+    log: Path,
+    stdin: str | None,
+    on_output: Callable[[str, bytes], None] | None,
+    allow: Sequence[str],
+    work: Path,
+) -> Result:
+    stdin_file = Path("/dev/null")
+    if stdin is not None:
+        stdin_file = work / "stdin"
+        stdin_file.write_text(stdin, encoding="utf-8")
+    script = work / "run.sh"
+    script.write_text(
+        _GUEST_SCRIPT.replace("@CWD@", shlex.quote(str(REPO)))
+        .replace("@STDIN@", shlex.quote(str(stdin_file)))
+        .replace("@COMMAND@", shlex.join(command)),
+        encoding="utf-8",
+    )
+    vng = _vng(kernel, guest, [*_machine(guest), *_ports(work)], [REPO, work])
+    vng += ["--verbose", "--exec", f"sh {shlex.quote(str(script))}"]
+    streams = {name: bytearray() for name in ("stdout", "stderr", "status")}
+    started = time.monotonic()
+    deadline = started + timeout
+    with log.open("wb") as log_file, selectors.DefaultSelector() as selector:
+        log_file.write(f"$ {shlex.join(vng)}\n".encode())
+        log_file.flush()
+        console = _Console(allow)
+        process = subprocess.Popen(
+            vng,
+            env=_environment(),
+            cwd=REPO,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        fifos: dict[str, int] = {}
+        overdue = f"not finished after {timeout:.0f} s"
+        expired = False
+        try:
+            assert process.stdout is not None
+            selector.register(process.stdout.fileno(), selectors.EVENT_READ, "console")
+            for name in streams:
+                # Non-blocking: qemu opens its end later, or never.
+                fifos[name] = os.open(work / name, os.O_RDONLY | os.O_NONBLOCK)
+                selector.register(fifos[name], selectors.EVENT_READ, name)
+            alive = True
+            while alive and not expired:
+                for key, _ in selector.select(1.0):
+                    data = os.read(key.fd, 65536)
+                    if key.data == "console":
+                        alive = bool(data)
+                        log_file.write(data)
+                        log_file.flush()
+                        console.feed(data)
+                    elif data:
+                        streams[key.data] += data
+                        if on_output is not None and key.data != "status":
+                            on_output(key.data, data)
+                    else:
+                        selector.unregister(key.fd)
+                now = time.monotonic()
+                if console.hung and not overdue.startswith("hung"):
+                    overdue = "hung"
+                    deadline = min(deadline, now + _HANG_GRACE_S)
+                elif streams["status"].endswith(b"\n") and overdue.startswith("not finished"):
+                    overdue = f"not powered off {_POWER_OFF_S:.0f} s after its command ended"
+                    deadline = now + _POWER_OFF_S
+                expired = alive and now >= deadline
+            for name, descriptor in fifos.items():
+                _drain(descriptor, name, streams[name], on_output)
+        finally:
+            kill_group(process)
+            if process.stdout is not None:
+                process.stdout.close()
+            for descriptor in fifos.values():
+                os.close(descriptor)
+    seconds = time.monotonic() - started
+    what = f"the {kernel.variant} guest ({guest.accel})"
+    if console.splat is not None:
+        began = any(streams.values())
+        stale = guest.accel == "tcg" and console.splat.startswith("Oops: int3") and not began
+        kind = _StaleBreakpoint if stale else GuestError
+        raise kind(console.report(f"{what}: the kernel complained: {console.splat}", log))
+    if expired:
+        raise GuestError(console.report(f"{what}: {overdue}", log))
+    status = streams["status"].decode().strip()
+    if not status.isdigit():
+        raise GuestError(console.report(f"{what} ended before its command did", log))
+    return Result(
+        returncode=int(status),
+        stdout=streams["stdout"].decode(errors="replace"),
+        stderr=streams["stderr"].decode(errors="replace"),
+        log=log,
+        seconds=seconds,
+        accel=guest.accel,
+    )
+
+
+def _drain(
+    descriptor: int,
+    name: str,
+    into: bytearray,
+    on_output: Callable[[str, bytes], None] | None,
+) -> None:
+    """Read what the guest's last moments left in a pipe."""
+    while True:
+        try:
+            data = os.read(descriptor, 65536)
+        except BlockingIOError:
+            return
+        if not data:
+            return
+        into += data
+        if on_output is not None and name != "status":
+            on_output(name, data)
+
+
+class _Console:
+    """The console of a guest: its lines, and the first one that says that it is not well."""
+
+    def __init__(self, allow: Sequence[str]) -> None:
+        self._allow = [re.compile(pattern) for pattern in allow]
+        self._rest = b""
+        self._lines: list[str] = []
+        self._splat_line = 0
+        self.splat: str | None = None
+        self.hung = False
+
+    def feed(self, data: bytes) -> None:
+        """Take what the console printed."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._line(line.decode(errors="replace").rstrip("\r"))
+
+    def _line(self, line: str) -> None:
+        self._lines.append(line)
+        message = _TIMESTAMP.sub("", line)
+        if not _SPLATS.match(message) or any(p.search(message) for p in self._allow):
+            return
+        self.hung = self.hung or bool(_HANGS.match(message))
+        if self.splat is None:
+            self.splat = message
+            self._splat_line = len(self._lines) - 1
+
+    def report(self, what: str, log: Path) -> str:
+        """Return `what`, where the log is, and the complaint or else the last lines."""
+        start = max(0, len(self._lines) - _TAIL_LINES)
+        if self.splat is not None:
+            start = self._splat_line
+        lines = self._lines[start : start + _TAIL_LINES]
+        return f"{what}; the whole log is in {log}" + "".join(f"\n  | {line}" for line in lines)
+
+
+def shell(kernel: Kernel, guest: Guest) -> int:
+    """Boot `kernel` in `guest` with root's shell on this terminal; its exit status."""
+    host.need_for("guest")
+    guest = replace(guest, accel=_accelerator(guest, kernel.image))
+    _check_memory(guest)
+    command = [*_vng(kernel, guest, _machine(guest), [REPO]), "--user", "root"]
+    return subprocess.run(command, env=_environment(), cwd=REPO, check=False).returncode
+
+
+def _vng(kernel: Kernel, guest: Guest, qemu: Sequence[str], shared: Sequence[Path]) -> list[str]:
+    command = [
+        str(_vng_path()),
+        f"--run={kernel.image}",
+        "--force-9p",
+        "--disable-microvm",
+        "--name=pagehaul",
+        f"--cpus={guest.cpus},{guest.topology or guest.default_topology()}",
+        f"--memory={guest.memory_mb}M",
+        f"--append={shlex.join(_kernel_command_line(guest))}",
+        f"--qemu-opts={shlex.join(qemu)}",
+    ]
+    if guest.accel == "tcg":
+        command.append("--disable-kvm")
+    return command + [f"--rodir={path}" for path in shared if _hidden_in_guest(path)]
+
+
+def _vng_path() -> Path:
+    beside = Path(sys.executable).parent / "vng"
+    found = beside if beside.exists() else shutil.which("vng")
+    if found is None:
+        raise PagehaulError("virtme-ng (vng) is not installed; start ./pagehaul, which installs it")
+    return Path(found)
+
+
+def _environment() -> dict[str, str]:
+    # vng finds virtme-run by PATH, and reads defaults of the user's that would change the guest.
+    return {
+        **os.environ,
+        "PATH": f"{_vng_path().parent}:{os.environ.get('PATH', os.defpath)}",
+        "HOME": str(_made(cache_dir() / "virtme-ng")),
+        "XDG_CONFIG_HOME": str(_made(cache_dir() / "virtme-ng" / "config")),
+    }
+
+
+def _made(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _hidden_in_guest(path: Path) -> bool:
+    """Whether the guest mounts an empty directory over a part of the host that has `path`."""
+    hidden = ("/run", "/dev", "/var/tmp", "/var/log", "/var/cache")
+    return any(path.is_relative_to(directory) for directory in hidden)
+
+
+def _kernel_command_line(guest: Guest) -> list[str]:
+    words = ["panic=-1"]
+    if guest.accel == "tcg":
+        words += [
+            # The host runs other things besides: a virtual CPU may not run for seconds. The
+            # clock's watchdog would call that a bad TSC, and switch to a slow clock.
+            "tsc=reliable",
+            # For the same reason, and because emulation is 10 times slower, what is a hang on
+            # hardware after 20 s (soft lockup), 21 s (RCU) or 120 s (tasks) is one here after
+            # 120 s, 120 s and 240 s.
+            "watchdog_thresh=60",
+            "rcupdate.rcu_cpu_stall_timeout=120",
+            "sysctl.kernel.hung_task_timeout_secs=240",
+            # Probing a PS/2 mouse that is not used takes a third of a second.
+            "psmouse.proto=bare",
+        ]
+    return [*words, *guest.append]
+
+
+def _machine(guest: Guest) -> list[str]:
+    """Qemu's options for processors, memory and nodes."""
+    options: list[str] = []
+    if guest.accel == "tcg":
+        # With erms and fsrm the kernel copies by `rep movsb`, which TCG runs byte by byte: nothing
+        # could be concluded from such copies.
+        cpu = "max,-erms,-fsrm"
+        if "dies=" in (guest.topology or ""):
+            # Linux looks for dies where qemu describes them only on an Intel CPU.
+            cpu += ",vendor=GenuineIntel"
+        options += ["-cpu", cpu]
+        if guest.icount:
+            options += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]
+        else:
+            options += ["-accel", "tcg,thread=multi"]
+    cpus = guest.node_cpus()
+    for node, size in enumerate(guest.node_memory_mb()):
+        # The first touch of a page on the host costs more than its migration in the guest.
+        options += ["-object", f"memory-backend-ram,id=ram{node},size={size}M,prealloc=on"]
+        described = f"node,nodeid={node},memdev=ram{node}"
+        if node < len(cpus) and cpus[node]:
+            described += f",cpus={cpus[node].start}-{cpus[node].stop - 1}"
+        options += ["-numa", described]
+    total = guest.nodes + guest.memory_only_nodes
+    for source in range(total):
+        for target in range(total):
+            if source != target:
+                far = max(source, target) >= guest.nodes
+                options += ["-numa", f"dist,src={source},dst={target},val={40 if far else 20}"]
+    return options
+
+
+def _ports(work: Path) -> list[str]:
+    """Qemu's options for the command's streams, each a named pipe in `work`."""
+    options = ["-device", "virtio-serial-pci,id=pagehaul"]
+    for name in ("stdout", "stderr", "status"):
+        os.mkfifo(work / name)
+        path = str(work / name).replace(",", ",,")
+        options += ["-chardev", f"file,id=pagehaul-{name},path={path}"]
+        port = f"virtserialport,bus=pagehaul.0,chardev=pagehaul-{name},name=pagehaul.{name}"
+        options += ["-device", port]
+    return options
+
+
+def _check_memory(guest: Guest) -> None:
+    """Raise PagehaulError when the host cannot hold the guest, which is allocated at once."""
+    available = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
+    if available is not None and guest.memory_mb > int(available[1]) // 1024:
+        raise PagehaulError(
+            f"a guest of {guest.memory_mb} MiB does not fit into the {int(available[1]) // 1024} "
+            "MiB that this machine has free; give it less memory"
+        )
+
+
+def _accelerator(guest: Guest, image: Path) -> str:
+    if guest.icount or guest.accel == "tcg":
+        return "tcg"
+    works = kvm_works(image)
+    if guest.accel == "kvm" and not works:
+        raise PagehaulError("no guest boots on this machine's KVM; use TCG")
+    return "kvm" if works else "tcg"
+
+
+def kvm_works(image: Path) -> bool:
+    """Whether the kernel `image` really boots on KVM here, to where it misses a root file system.
+
+    A /dev/kvm that exists says nothing: behind it there may be a guest that runs SeaBIOS and then
+    hangs. Bounded to 5 s for the kernel's first line, and to 20 s in all. The answer is kept until
+    the host boots again.
+    """
+    if not os.access(_KVM, os.R_OK | os.W_OK):
+        return False
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    known = cache_dir() / f"kvm-{boot_id}"
+    if not known.exists():
+        for stale in cache_dir().glob("kvm-*"):
+            stale.unlink(missing_ok=True)
+        answer = _boots_on_kvm(image)
+        temporary = known.with_suffix(f".{os.getpid()}")
+        temporary.write_text("yes" if answer else "no")
+        temporary.replace(known)
+    return known.read_text() == "yes"
+
+
+def _boots_on_kvm(image: Path) -> bool:
+    command = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-machine", "q35"]
+    command += ["-smp", "2", "-m", "512", "-nodefaults", "-no-user-config", "-display", "none"]
+    command += ["-no-reboot", "-serial", "stdio", "-kernel", str(image)]
+    command += ["-append", "earlyprintk=serial,ttyS0,115200 console=ttyS0 panic=-1"]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    started = time.monotonic()
+    seen = b""
+    try:
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                bound = _KVM_BOOT_S if b"Linux version" in seen else _KVM_FIRST_LINE_S
+                left = started + bound - time.monotonic()
+                if left <= 0 or not selector.select(left):
+                    return False
+                data = os.read(process.stdout.fileno(), 65536)
+                if not data:
+                    return False
+                seen += data
+                if b"VFS: Unable to mount root fs" in seen or b"VFS: Cannot open root" in seen:
+                    return True
+    finally:
+        kill_group(process)
+        if process.stdout is not None:
+            process.stdout.close()
