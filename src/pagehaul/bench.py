@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The `bench` verb: measures Pagehaul beside the unmodified kernel."""
+
+import argparse
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pagehaul import build, cprogs, report, ui
+from pagehaul.errors import PagehaulError
+from pagehaul.experiments import EXPERIMENTS, Cell, Experiment
+from pagehaul.machines import Guests, Host, Machine, Turn
+from pagehaul.paths import REPO
+from pagehaul.results import DETERMINISM, Integrity, Results, Row, compare, dump
+from pagehaul.tables import shape_label
+
+BASE_PAGE = 4096
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How often things are measured.
+
+    All kernels are booted together `boots` times. In a boot every cell is measured in `rounds`
+    rounds, which go through all kernels and methods of a shape, so that they see the same noise. A
+    cell moves about target_mb MiB a boot, in at least min_reps and at most max_reps moves. timeout
+    is for one boot, in seconds.
+    """
+
+    boots: int
+    rounds: int
+    target_mb: int
+    min_reps: int
+    max_reps: int
+    timeout: float
+
+
+EFFORTS = {
+    ("parallel", True): Effort(2, 4, 64, 4, 24, 900.0),
+    ("parallel", False): Effort(4, 3, 1024, 3, 24, 7200.0),
+    ("icount", True): Effort(1, 1, 1, 5, 5, 600.0),
+    ("icount", False): Effort(2, 1, 1, 5, 5, 3600.0),
+}
+
+
+@dataclass
+class Samples:
+    """What was measured of one cell, all boots and rounds together."""
+
+    gbps: list[float] = field(default_factory=list)
+    ns: list[int] = field(default_factory=list)
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Tally:
+    """What was verified, and what is worth telling besides figures."""
+
+    bytes_verified: int = 0
+    mismatches: int = 0
+    not_moved: int = 0
+    boots: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Tell `text`, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+Named = tuple[str, Cell]
+
+# A move of so many bytes runs long enough to warm up by itself: only the first one of new memory,
+# which finds the kernel's free lists as faulting left them, is not timed.
+_LARGE = 64 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's options."""
+    parser.add_argument("--quick", action="store_true", help="fewer and smaller cells")
+    parser.add_argument(
+        "--experiment",
+        action="append",
+        choices=EXPERIMENTS,
+        metavar="NAME",
+        help=f"only this one; may be repeated: {', '.join(EXPERIMENTS)}",
+    )
+    parser.add_argument("--json", type=Path, metavar="F", help="write the results to F")
+    parser.add_argument("--html", type=Path, metavar="F", help="write a page with plots to F")
+    parser.add_argument(
+        "--host",
+        action="store_true",
+        help="measure the running kernel of this machine, which needs two nodes with memory",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print and write; 1 when a page's content or node was wrong."""
+    for path in (args.json, args.html):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise PagehaulError(f"cannot write {path}: its directory does not exist")
+    wanted = [EXPERIMENTS[name] for name in EXPERIMENTS if name in (args.experiment or EXPERIMENTS)]
+    machine: Machine
+    if args.host:
+        program = cprogs.build_static(REPO / "bench") / "movebench"
+        machine = Host(program)
+    else:
+        kernels = {name: build.build(name) for name in ("vanilla", "pagehaul")}
+        program = cprogs.build_static(REPO / "bench") / "movebench"
+        machine = Guests(program, kernels)
+    results = measure(wanted, machine, quick=args.quick, on_part=report.print_tables)
+    report.print_summary(results)
+    if args.json is not None:
+        dump(results, args.json)
+    if args.html is not None:
+        report.write_html([results], args.html)
+    return 1 if results.integrity.mismatches or results.integrity.not_moved else 0
+
+
+def measure(
+    wanted: Sequence[Experiment],
+    machine: Machine,
+    *,
+    quick: bool,
+    on_part: Callable[[Results, str], None],
+) -> Results:
+    """Run the experiments on all kernels of `machine`.
+
+    on_part gets the results so far and the name of an experiment when that one is done.
+    """
+    tally = Tally()
+    rows: list[Row] = []
+    for kind in dict.fromkeys(experiment.machine for experiment in wanted):
+        of_kind = [experiment for experiment in wanted if experiment.machine == kind]
+        if kind not in machine.machines():
+            names = ", ".join(experiment.name for experiment in of_kind)
+            tally.note(f"{names}: left out, instructions are counted in a guest only")
+            continue
+        rows += _measure_kind(of_kind, machine, kind, quick, tally)
+        results = _results(rows, machine, quick, tally)
+        for experiment in of_kind:
+            if any(row.experiment == experiment.name for row in rows):
+                on_part(results, experiment.name)
+    if not rows:
+        raise PagehaulError("none of these experiments can be measured on this machine")
+    return _results(rows, machine, quick, tally)
+
+
+def _results(rows: Sequence[Row], machine: Machine, quick: bool, tally: Tally) -> Results:
+    return Results(
+        environment={
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "commit": _commit(),
+            "quick": quick,
+            **machine.environment(),
+            "boots": list(tally.boots),
+            "notes": list(tally.notes),
+        },
+        rows=compare(rows),
+        integrity=Integrity(tally.bytes_verified, tally.mismatches, tally.not_moved),
+    )
+
+
+def _commit() -> str | None:
+    """Git's name of what is measured, "-dirty" when it was changed; None outside a clone."""
+    command = ["git", "-C", str(REPO), "describe", "--always", "--dirty"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return found.stdout.strip() or None
+
+
+def _measure_kind(
+    wanted: Sequence[Experiment], machine: Machine, kind: str, quick: bool, tally: Tally
+) -> list[Row]:
+    effort = EFFORTS[kind, quick]
+    size = machine.size(kind, quick)
+    kernels = machine.kernels()
+    cells: list[Named] = [
+        (experiment.name, cell)
+        for experiment in wanted
+        for cell in experiment.cells(size)
+        if cell.kernel in kernels
+    ]
+    samples: dict[int, Samples] = {index: Samples() for index in range(len(cells))}
+    for number in range(effort.boots):
+        order = turns(cells, kernels, effort, machine.nodes(), number)
+        names = " and ".join(kernels)
+        done = 0
+        with ui.step(f"Measure {names}, {kind}, pass {number + 1} of {effort.boots}") as step:
+
+            def on_line(step: ui.Step = step, total: int = len(order)) -> None:
+                nonlocal done
+                done += 1
+                step.detail(f"{done} of {total}")
+
+            found = machine.run(kind, quick, order, effort.timeout, on_line)
+        tally.boots.append(f"{names} ({kind})")
+        if len(found) != len(order):
+            raise PagehaulError(f"movebench measured {len(found)} of {len(order)} cells")
+        for _, line in found:
+            index = int(line["label"])
+            _collect(line, *cells[index], samples[index], tally)
+    measured = [(cells[index], samples[index]) for index in samples if samples[index].gbps]
+    rows = [_row(name, cell, found, kind) for (name, cell), found in measured]
+    if kind == "icount":
+        _check_determinism(rows, tally)
+    return rows
+
+
+def turns(
+    cells: Sequence[Named],
+    kernels: Sequence[str],
+    effort: Effort,
+    nodes: tuple[int, int],
+    boot: int,
+) -> list[Turn]:
+    """Return the turns of one boot: shape after shape, in rounds through the kernels and methods.
+
+    The kernels come in one order and in the other by turns, A B, B A, A B: a drift of the host
+    that goes on at one pace then touches both alike.
+    """
+    order = []
+    numbered = list(enumerate(cells))
+    groups = groupby(numbered, key=lambda entry: (entry[1][0], entry[1][1].shape))
+    for members in [list(group) for _, group in groups]:
+        for number in range(effort.rounds):
+            forward = (number + boot) % 2 == 0
+            for kernel in kernels if forward else reversed(kernels):
+                mine = [(index, cell) for index, (_, cell) in members if cell.kernel == kernel]
+                for place, (index, cell) in enumerate(mine):
+                    reps = -(-_reps(cell, effort) // effort.rounds)
+                    warm_up = number == 0 and (place == 0 or cell.shape.bytes < _LARGE)
+                    order.append(Turn(kernel, _plan_line(index, cell, reps, int(warm_up), nodes)))
+    return order
+
+
+def _reps(cell: Cell, effort: Effort) -> int:
+    return min(effort.max_reps, max(effort.min_reps, (effort.target_mb << 20) // cell.shape.bytes))
+
+
+def _plan_line(index: int, cell: Cell, reps: int, warmups: int, nodes: tuple[int, int]) -> str:
+    words = [f"--label={index}", f"--folio-kb={cell.shape.folio_kb}"]
+    words += [f"--folios={cell.shape.folios}", f"--reps={reps}", f"--warmups={warmups}"]
+    words += [f"--callers={cell.callers}", f"--from={nodes[0]}", f"--to={nodes[1]}"]
+    if cell.shape.hugetlb:
+        words.append("--hugetlb")
+    words += [f"--knob={name}={value}" for name, value in cell.knobs.items()]
+    return " ".join(words)
+
+
+def _collect(
+    line: dict[str, Any], experiment: str, cell: Cell, samples: Samples, tally: Tally
+) -> None:
+    """Add one line of movebench to the samples of its cell."""
+    where = f"{experiment}, {shape_label(cell.shape.folio_kb, cell.shape.folios)}"
+    tally.bytes_verified += line["bytes_verified"]
+    tally.mismatches += line["mismatches"]
+    tally.not_moved += line["not_moved"]
+    if line["error"] is not None:
+        if not cell.optional:
+            raise PagehaulError(f"{where}, {cell.method} on {cell.kernel}: {line['error']}")
+        tally.note(f"{where}: left out: {line['error']}")
+        return
+    if line["not_moved"] and cell.kernel == "vanilla":
+        raise PagehaulError(
+            f"{where}: vanilla did not move {line['not_moved']} folios: {line['statuses']}"
+        )
+    if line["not_moved"]:
+        tally.note(
+            f"{where}, {cell.method}: {line['not_moved']} folios did not move: {line['statuses']}"
+        )
+    for ns, moved in zip(line["ns"], line["moved_bytes"], strict=True):
+        if moved:
+            samples.ns.append(ns)
+            samples.gbps.append(moved / ns)
+    for name, value in line["counters"].items():
+        samples.counters[name] = samples.counters.get(name, 0) + value
+
+
+def _row(experiment: str, cell: Cell, samples: Samples, kind: str) -> Row:
+    pages = cell.shape.bytes // BASE_PAGE
+    return Row(
+        experiment=experiment,
+        kernel=cell.kernel,
+        method=cell.method,
+        threads=cell.threads,
+        folio_kb=cell.shape.folio_kb,
+        folios=cell.shape.folios,
+        bytes=cell.shape.bytes,
+        gbps=tuple(samples.gbps),
+        median_gbps=statistics.median(samples.gbps),
+        vs_vanilla=None,
+        vs_vanilla_min=None,
+        vs_vanilla_max=None,
+        # One nanosecond is one instruction in that machine.
+        instructions_per_page=statistics.median(samples.ns) / pages if kind == "icount" else None,
+        counters=samples.counters,
+    )
+
+
+def _check_determinism(rows: Iterable[Row], tally: Tally) -> None:
+    for row in rows:
+        off = len(row.gbps) - row.within(DETERMINISM)
+        if off:
+            tally.note(
+                f"{row.experiment}, {shape_label(*row.shape)}, {row.method} on {row.kernel}: "
+                f"{off} of {len(row.gbps)} counts are more than {DETERMINISM:.1%} from the median"
+            )

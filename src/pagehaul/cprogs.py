@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Builds the static C programs that run in a guest, or on a real machine."""
+
+from pathlib import Path
+
+from pagehaul import host, ui
+from pagehaul.errors import PagehaulError
+from pagehaul.paths import REPO, cache_dir, log_dir
+
+# Seconds that a directory of small programs may take to compile on a busy machine.
+_TIMEOUT_S = 300.0
+
+
+def build_static(directory: Path) -> Path:
+    """Run make in `directory` and return the directory of its programs, in the cache.
+
+    The Makefile puts its programs into the directory that the variable `O` names. Nothing is
+    written beside the sources.
+    """
+    if not (directory / "Makefile").is_file():
+        raise PagehaulError(f"{directory} has no Makefile")
+    host.need_for("programs")
+    resolved = directory.resolve()
+    inside = resolved.is_relative_to(REPO)
+    name = "-".join(resolved.relative_to(REPO).parts) if inside else resolved.name
+    output = cache_dir() / "bin" / name
+    output.mkdir(parents=True, exist_ok=True)
+    log = log_dir() / f"make-{name}.log"
+    log.write_text("", encoding="utf-8")
+    command = ["make", "-C", str(directory), f"O={output}"]
+    ui.run_logged(command, log, title=f"Compile {name}", timeout=_TIMEOUT_S)
+    return output

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a user would do instead: several callers of the plain system call on disjoint ranges."""
+
+from pagehaul.experiments.cell import Cell, Experiment, Shape, Size, compare_methods
+
+CALLERS = (2, 4)
+FOLIO_KB = (4, 64, 2048)
+QUICK_TOTAL_MB = 64
+FULL_TOTAL_MB = 512
+
+
+def _cells(size: Size) -> tuple[Cell, ...]:
+    total_mb = min(QUICK_TOTAL_MB if size.quick else FULL_TOTAL_MB, size.node_mb)
+    shapes = [Shape(folio_kb, total_mb * 1024 // folio_kb) for folio_kb in FOLIO_KB]
+    cells: list[Cell] = []
+    for shape in size.fitting(shapes):
+        cells += [Cell(shape, "vanilla", "callers", count) for count in CALLERS]
+        cells += compare_methods([shape], size)
+    return tuple(cells)
+
+
+EXPERIMENT = Experiment(
+    "callers", "Several callers on vanilla beside one caller on Pagehaul", "parallel", _cells
+)

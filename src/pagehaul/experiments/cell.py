@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What an experiment is made of: shapes of memory, cells, and the size of a run."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+GIGANTIC_KB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Memory to move: `folios` folios of `folio_kb` KiB each, transparent or hugetlb."""
+
+    folio_kb: int
+    folios: int
+    hugetlb: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all folios together."""
+        return self.folio_kb * 1024 * self.folios
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement: a shape moved by one method on one kernel.
+
+    method is "serial" (one caller; Pagehaul's feature off), "callers" (`threads` callers of the
+    system call on disjoint ranges; Pagehaul's feature off), "batch" (the caller alone copies whole
+    batches) or "threads" (`threads` CPUs share the copies, the caller's among them). An optional
+    cell is left out, with a note, where the machine cannot provide its memory.
+    """
+
+    shape: Shape
+    kernel: str
+    method: str
+    threads: int = 1
+    optional: bool = False
+
+    @property
+    def knobs(self) -> dict[str, int]:
+        """Settings in /sys/kernel/mm/migrate_copy that make the method."""
+        if self.kernel == "vanilla":
+            return {}
+        if self.method in ("serial", "callers"):
+            return {"enabled": 0}
+        return {"enabled": 1, "max_helpers": self.threads - 1}
+
+    @property
+    def callers(self) -> int:
+        """Threads that call move_pages(2) at once."""
+        return self.threads if self.method == "callers" else 1
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much to measure: a quick run or a full one, on `cpus` CPUs.
+
+    node_mb is the memory, in MiB, that one node can give to the pages being moved; gigantic_pages
+    is the number of hugetlb pages of 1 GB that each node has besides.
+    """
+
+    quick: bool
+    cpus: int
+    node_mb: int
+    gigantic_pages: int = 0
+
+    def fitting(self, shapes: Iterable[Shape]) -> tuple[Shape, ...]:
+        """Return the shapes for which a node has memory."""
+        return tuple(shape for shape in shapes if shape.bytes <= self.node_mb << 20)
+
+    def thread_counts(self) -> tuple[int, ...]:
+        """2, 4, 8, ... up to the number of CPUs, which is always among them when it is above 1."""
+        counts = [1 << n for n in range(1, self.cpus.bit_length()) if 1 << n <= self.cpus]
+        if self.cpus > 1 and self.cpus not in counts:
+            counts.append(self.cpus)
+        return tuple(counts)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published table: its cells, and the machine it needs.
+
+    machine is "parallel", CPUs that really run at once, or "icount", one CPU that counts its
+    instructions.
+    """
+
+    name: str
+    title: str
+    machine: str
+    cells: Callable[[Size], tuple[Cell, ...]]
+
+
+def compare_methods(shapes: Iterable[Shape], size: Size) -> tuple[Cell, ...]:
+    """For every shape: vanilla, and Pagehaul off, with batch copy, and with 2, 4, ... CPUs."""
+    cells = []
+    for shape in shapes:
+        cells.append(Cell(shape, "vanilla", "serial"))
+        cells.append(Cell(shape, "pagehaul", "serial"))
+        cells.append(Cell(shape, "pagehaul", "batch"))
+        cells += [Cell(shape, "pagehaul", "threads", count) for count in size.thread_counts()]
+    return tuple(cells)
+
+
+def optional(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    """Return the cells, each to be left out where its memory cannot be had."""
+    return tuple(replace(cell, optional=True) for cell in cells)

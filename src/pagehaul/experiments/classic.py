@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The two measurements of Khandual and Yan, 2017: 400 MB as base pages and as huge pages."""
+
+from pagehaul.experiments.cell import Cell, Experiment, Shape, Size, compare_methods
+
+SHAPES = (Shape(4, 100_000), Shape(2048, 195))
+
+
+def _cells(size: Size) -> tuple[Cell, ...]:
+    return compare_methods(size.fitting(SHAPES), size)
+
+
+EXPERIMENT = Experiment("classic", "100,000 base pages and 195 huge pages", "parallel", _cells)

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where the benchmark program runs: guests of both kernels, or the running kernel of this host."""
+
+import json
+import os
+import platform
+import re
+import subprocess
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock, Timer
+from typing import Any, Protocol
+
+from pagehaul import vm
+from pagehaul.build import Kernel
+from pagehaul.errors import PagehaulError
+from pagehaul.experiments import Size
+from pagehaul.paths import cache_dir
+
+_NODES = Path("/sys/devices/system/node")
+_MIGRATE_COPY = Path("/sys/kernel/mm/migrate_copy")
+
+# MiB of a node that are not for the pages being moved: the kernel, and room to allocate in.
+_NODE_RESERVE_MB = 384
+_GIGANTIC_MB = 1024
+
+# Sizes of a guest in MiB; there is one for each kernel at a time. The largest holds 2 GB and a 1 GB
+# page on each of its two nodes.
+_QUICK_GUEST_MB = 2048
+_FULL_GUEST_MB = (8192, 6144, 4096, 3072, 2048)
+_ICOUNT_GUEST_MB = 1536
+# MiB that the host keeps when a guest's memory is chosen.
+_HOST_RESERVE_MB = 2048
+
+# What movebench says when it waits for its first turn.
+_READY = b"movebench: ready"
+
+# More CPUs than this say nothing more in a guest, whose CPUs are threads of the host.
+_MAX_GUEST_CPUS = 16
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One line of a plan, on one kernel."""
+
+    kernel: str
+    line: str
+
+
+class Machine(Protocol):
+    """Something that runs plans of the benchmark program."""
+
+    def kernels(self) -> tuple[str, ...]:
+        """Return the kernels to boot alternately, or the only one that there is."""
+
+    def machines(self) -> tuple[str, ...]:
+        """Which of "parallel" and "icount" it can be."""
+
+    def size(self, machine: str, quick: bool) -> Size:
+        """How much it can measure."""
+
+    def nodes(self) -> tuple[int, int]:
+        """Return the nodes between which pages move."""
+
+    def run(
+        self,
+        machine: str,
+        quick: bool,
+        turns: Sequence[Turn],
+        timeout: float,
+        on_line: Callable[[], None],
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """Take the turns, in their order, and return a kernel's name and a JSON line for each.
+
+        on_line is called for each line as it comes; timeout, in seconds, is for all of them.
+        """
+
+    def environment(self) -> dict[str, Any]:
+        """Return what a reader of the results has to know about it."""
+
+
+def memory_available_mb() -> int:
+    """MiB that this host can give away."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
+    return int(found[1]) // 1024 if found else 0
+
+
+def cpu_model() -> str:
+    """Name of this host's processor."""
+    found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+    return found[1] if found else platform.machine()
+
+
+class Referee:
+    """Tells guests whose turn it is, by files that movebench waits for (--turns)."""
+
+    def __init__(self, directory: Path, turns: Sequence[Turn], *, in_turns: bool) -> None:
+        self._directory = directory
+        self._lock = Lock()
+        self._left = deque(turns)
+        self._begun = dict.fromkeys((turn.kernel for turn in turns), 0)
+        for kernel in self._begun:
+            self.directory(kernel).mkdir()
+        self._booting = set(self._begun)
+        self._in_turns = in_turns
+        while not in_turns and self._left:
+            self._begin()
+
+    def directory(self, kernel: str) -> Path:
+        """Return where the files of a kernel's turns are."""
+        return self._directory / kernel
+
+    def _begin(self) -> None:
+        turn = self._left.popleft()
+        self._begun[turn.kernel] += 1
+        (self.directory(turn.kernel) / str(self._begun[turn.kernel])).touch()
+
+    def ready(self, kernel: str) -> None:
+        """Begin the first turn, when no guest is booting any more: `kernel` has booted."""
+        with self._lock:
+            self._booting.discard(kernel)
+            if self._in_turns and not self._booting:
+                self._begin()
+
+    def done(self) -> None:
+        """Begin the next turn: the last one has ended."""
+        with self._lock:
+            if self._in_turns and self._left:
+                self._begin()
+
+    def abandon(self) -> None:
+        """Let all guests end, whose turns will not come: one of them is no more."""
+        for kernel in self._begun:
+            (self.directory(kernel) / "abandoned").touch()
+
+
+@dataclass
+class Guests:
+    """Guests of two kernels, which differ in nothing else."""
+
+    program: Path
+    images: dict[str, Kernel]
+    accelerators: dict[str, str] = field(default_factory=dict)
+    described: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def kernels(self) -> tuple[str, ...]:
+        """Both kernels."""
+        return tuple(self.images)
+
+    def machines(self) -> tuple[str, ...]:
+        """Both kinds."""
+        return ("icount", "parallel")
+
+    def nodes(self) -> tuple[int, int]:
+        """Both nodes."""
+        return 0, 1
+
+    def _guest(self, machine: str, quick: bool) -> vm.Guest:
+        if machine == "icount":
+            return vm.Guest(cpus=1, nodes=2, memory_mb=_ICOUNT_GUEST_MB, icount=True)
+        cpus = max(2, min(os.cpu_count() or 2, _MAX_GUEST_CPUS) // 2 * 2)
+        memory = _QUICK_GUEST_MB
+        if not quick:
+            spare = (memory_available_mb() - _HOST_RESERVE_MB) // len(self.images)
+            memory = next((mb for mb in _FULL_GUEST_MB if mb <= spare), _FULL_GUEST_MB[-1])
+        append = ("hugepagesz=1G", "hugepages=0:1,1:1") if memory >= _FULL_GUEST_MB[1] else ()
+        return vm.Guest(
+            cpus=cpus,
+            nodes=2,
+            memory_mb=memory,
+            # A socket a node: the kernel warns of a cache that two nodes share.
+            topology=f"sockets=2,cores={cpus // 2},threads=1",
+            append=append,
+        )
+
+    def size(self, machine: str, quick: bool) -> Size:
+        """Return what the guest's nodes hold."""
+        guest = self._guest(machine, quick)
+        gigantic = 1 if guest.append else 0
+        node_mb = guest.memory_mb // 2 - _NODE_RESERVE_MB - gigantic * _GIGANTIC_MB
+        return Size(quick=quick, cpus=guest.cpus, node_mb=node_mb, gigantic_pages=gigantic)
+
+    def run(
+        self,
+        machine: str,
+        quick: bool,
+        turns: Sequence[Turn],
+        timeout: float,
+        on_line: Callable[[], None],
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """Boot all kernels at once, and let them take turns.
+
+        A guest that waits sleeps but for a look at a file, 4 times a second. Guests that count
+        their instructions need no turns: nothing that goes on beside them reaches their counts.
+        """
+        kernels = list(dict.fromkeys(turn.kernel for turn in turns))
+        guest = self._guest(machine, quick)
+        if not guest.icount:
+            # Asked once for all: they must not differ, nor probe at the same time.
+            kvm = vm.kvm_works(self.images[kernels[0]].image)
+            guest = replace(guest, accel="kvm" if kvm else "tcg")
+        with TemporaryDirectory(prefix="turns-", dir=cache_dir()) as name:
+            referee = Referee(Path(name), turns, in_turns=machine == "parallel")
+
+            def boot(kernel: str) -> vm.Result:
+                def listen(stream: str, data: bytes) -> None:
+                    if stream == "stderr" and _READY in data:
+                        referee.ready(kernel)
+                    for _ in range(data.count(b"\n") if stream == "stdout" else 0):
+                        on_line()
+                        referee.done()
+
+                try:
+                    return vm.run(
+                        self.images[kernel],
+                        guest,
+                        [str(self.program), "--plan=-", f"--turns={referee.directory(kernel)}"],
+                        timeout=timeout,
+                        stdin="".join(f"{turn.line}\n" for turn in turns if turn.kernel == kernel),
+                        on_output=listen,
+                    )
+                except BaseException:
+                    referee.abandon()
+                    raise
+
+            with ThreadPoolExecutor(len(kernels)) as pool:
+                futures = {kernel: pool.submit(boot, kernel) for kernel in kernels}
+                try:
+                    results = {kernel: future.result() for kernel, future in futures.items()}
+                except BaseException:
+                    referee.abandon()
+                    raise
+        lines: list[tuple[str, dict[str, Any]]] = []
+        for kernel, result in results.items():
+            self.described[machine] = {
+                "accelerator": result.accel,
+                "cpus": guest.cpus,
+                "nodes": guest.nodes,
+                "memory_mb": guest.memory_mb,
+            }
+            parsed = parse_lines(result.stdout, result.returncode, result.stderr, str(result.log))
+            lines += [(kernel, line) for line in parsed]
+        return lines
+
+    def environment(self) -> dict[str, Any]:
+        """Return the guests, their kernels and the host below them."""
+        return {
+            "machines": self.described,
+            "kernels": {name: kernel.release for name, kernel in self.images.items()},
+            "host": {"cpu": cpu_model(), "cpus": os.cpu_count()},
+        }
+
+
+@dataclass
+class Host:
+    """The machine we are on, and the kernel that it runs."""
+
+    program: Path
+
+    def __post_init__(self) -> None:
+        """Raise PagehaulError where nothing can be measured."""
+        if os.geteuid() != 0:
+            raise PagehaulError(
+                "bench --host needs root: it checks the size of every folio in /proc/kpageflags"
+            )
+        if len(nodes_with_memory()) < 2:
+            raise PagehaulError(
+                "bench --host needs two NUMA nodes with memory, and this machine has one; "
+                "without --host both kernels are measured in guests"
+            )
+
+    def kernels(self) -> tuple[str, ...]:
+        """Return the running kernel."""
+        return ("pagehaul" if _MIGRATE_COPY.is_dir() else "vanilla",)
+
+    def machines(self) -> tuple[str, ...]:
+        """Instructions are counted in a guest only."""
+        return ("parallel",)
+
+    def nodes(self) -> tuple[int, int]:
+        """Return the first two nodes that have memory."""
+        first, second, *_ = nodes_with_memory()
+        return first, second
+
+    def size(self, machine: str, quick: bool) -> Size:
+        """Return what is free on both nodes now."""
+        del machine
+        free_mb = min(_node_free_mb(node) for node in self.nodes())
+        gigantic = min(_free_gigantic_pages(node) for node in self.nodes())
+        return Size(
+            quick=quick,
+            cpus=os.cpu_count() or 1,
+            node_mb=max(0, free_mb * 3 // 4 - _NODE_RESERVE_MB),
+            gigantic_pages=gigantic,
+        )
+
+    def run(
+        self,
+        machine: str,
+        quick: bool,
+        turns: Sequence[Turn],
+        timeout: float,
+        on_line: Callable[[], None],
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """Take the turns here."""
+        del machine, quick
+        lines = []
+        process = subprocess.Popen(
+            [str(self.program), "--plan=-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # SIGTERM, not SIGKILL: the program then puts back the settings it changed.
+        timer = Timer(timeout, process.terminate)
+        timer.start()
+        try:
+            process.stdin.write("".join(f"{turn.line}\n" for turn in turns))
+            process.stdin.close()
+            for line in process.stdout:
+                lines.append(line)
+                on_line()
+            returncode = process.wait()
+        finally:
+            timer.cancel()
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+        kernel = self.kernels()[0]
+        return [(kernel, line) for line in parse_lines("".join(lines), returncode, "", "")]
+
+    def environment(self) -> dict[str, Any]:
+        """Return the machine."""
+        first, second = self.nodes()
+        return {
+            "machines": {
+                "parallel": {
+                    "accelerator": "none",
+                    "cpus": os.cpu_count(),
+                    "nodes": len(nodes_with_memory()),
+                    "from": first,
+                    "to": second,
+                }
+            },
+            "kernels": {self.kernels()[0]: platform.release()},
+            "host": {"cpu": cpu_model(), "cpus": os.cpu_count()},
+        }
+
+
+def nodes_with_memory() -> list[int]:
+    """NUMA nodes of this host that have memory."""
+    try:
+        text = (_NODES / "has_memory").read_text().strip()
+    except OSError:
+        return []
+    nodes: list[int] = []
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        nodes += range(int(first), int(last or first) + 1)
+    return nodes
+
+
+def _node_free_mb(node: int) -> int:
+    found = re.search(r"MemFree:\s+(\d+) kB", (_NODES / f"node{node}" / "meminfo").read_text())
+    return int(found[1]) // 1024 if found else 0
+
+
+def _free_gigantic_pages(node: int) -> int:
+    path = _NODES / f"node{node}" / "hugepages" / "hugepages-1048576kB" / "free_hugepages"
+    return int(path.read_text()) if path.exists() else 0
+
+
+def parse_lines(stdout: str, returncode: int, stderr: str, log: str) -> list[dict[str, Any]]:
+    """Return the program's JSON lines; PagehaulError when it did not get to its end."""
+    lines: list[dict[str, Any]] = []
+    try:
+        lines = [json.loads(line) for line in stdout.splitlines() if line.strip()]
+    except ValueError as error:
+        raise PagehaulError(f"movebench printed something that is not JSON: {error}") from error
+    # 1 is what it returns for a cell that failed, and the cell's line says why.
+    if returncode not in (0, 1):
+        where = f"; the log is in {log}" if log else ""
+        last: Sequence[str] = stderr.strip().splitlines()[-1:]
+        raise PagehaulError(f"movebench failed with exit code {returncode}{where} {''.join(last)}")
+    return lines

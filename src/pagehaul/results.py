@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a benchmark measured, as data: the JSON file and its validation.
+
+docs/benchmark.md describes every field.
+"""
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pagehaul.errors import PagehaulError
+
+SCHEMA = 1
+KERNELS = ("vanilla", "pagehaul")
+METHODS = ("serial", "callers", "batch", "threads")
+
+# Counts of instructions that are further than this from their median are told of.
+DETERMINISM = 0.005
+
+# How far a stored figure may be from the one computed of the stored measurements: rounding only.
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of an experiment on one kernel.
+
+    gbps are 10^9 bytes a second, one figure for each timed move. vs_vanilla is median_gbps by that
+    of the baseline row of the same experiment and shape: vanilla's serial one or, where no vanilla
+    kernel ran, Pagehaul's with the feature off. It is None where there is no baseline, as are
+    vs_vanilla_min and vs_vanilla_max, the slowest and the fastest move by the baseline's median.
+    instructions_per_page is for one base page of 4 KiB, and None where instructions were not
+    counted. counters are changes of kernel counters during all timed moves.
+    """
+
+    experiment: str
+    kernel: str
+    method: str
+    threads: int
+    folio_kb: int
+    folios: int
+    bytes: int
+    gbps: tuple[float, ...]
+    median_gbps: float
+    vs_vanilla: float | None
+    vs_vanilla_min: float | None
+    vs_vanilla_max: float | None
+    instructions_per_page: float | None
+    counters: Mapping[str, int]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """What was moved: the size of a folio in KiB, and how many of them."""
+        return self.folio_kb, self.folios
+
+    def within(self, fraction: float) -> int:
+        """Return how many moves are no further from the median than this fraction of it."""
+        return sum(abs(g - self.median_gbps) <= fraction * self.median_gbps for g in self.gbps)
+
+
+@dataclass(frozen=True)
+class Integrity:
+    """bytes_verified were compared with what had been written; mismatches are 64-bit words."""
+
+    bytes_verified: int
+    mismatches: int
+    not_moved: int
+
+
+@dataclass(frozen=True)
+class Results:
+    """A whole run of the benchmark."""
+
+    environment: Mapping[str, Any]
+    rows: tuple[Row, ...]
+    integrity: Integrity
+
+    def experiments(self) -> list[str]:
+        """Names of the experiments that have rows, in their order."""
+        return list(dict.fromkeys(row.experiment for row in self.rows))
+
+    def of(self, experiment: str) -> list[Row]:
+        """Rows of one experiment."""
+        return [row for row in self.rows if row.experiment == experiment]
+
+
+def is_baseline(row: Row, rows: Sequence[Row]) -> bool:
+    """Whether the other rows of `row`'s experiment and shape are compared with it."""
+    if row.method != "serial":
+        return False
+    return row.kernel == "vanilla" or all(other.kernel != "vanilla" for other in rows)
+
+
+def find_baseline(row: Row, rows: Sequence[Row]) -> Row | None:
+    """Return the row that `row` is compared with, or None."""
+    for other in rows:
+        same = (other.experiment, other.shape) == (row.experiment, row.shape)
+        if same and is_baseline(other, rows):
+            return other
+    return None
+
+
+def compare(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Return the rows with their ratios to the baseline filled in."""
+    compared = []
+    for row in rows:
+        baseline = find_baseline(row, rows)
+        fields = asdict(row)
+        if baseline is not None:
+            fields["vs_vanilla"] = row.median_gbps / baseline.median_gbps
+            fields["vs_vanilla_min"] = min(row.gbps) / baseline.median_gbps
+            fields["vs_vanilla_max"] = max(row.gbps) / baseline.median_gbps
+        compared.append(Row(**fields))
+    return tuple(compared)
+
+
+def dump(results: Results, path: Path) -> None:
+    """Write `results` as JSON; only what load() accepts is ever written."""
+    document = {
+        "schema": SCHEMA,
+        "environment": dict(results.environment),
+        "rows": [asdict(row) for row in results.rows],
+        "integrity": asdict(results.integrity),
+    }
+    text = json.dumps(document, indent=1) + "\n"
+    parse(json.loads(text), str(path))
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PagehaulError(f"cannot write {path}: {error.strerror}") from error
+
+
+def load(path: Path) -> Results:
+    """Read a JSON file of the benchmark; PagehaulError says what is wrong with one that is not."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PagehaulError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise PagehaulError(f"{path} is not JSON: {error}") from error
+    return parse(document, str(path))
+
+
+def parse(document: object, name: str) -> Results:
+    """Validate a decoded JSON document; `name` is what errors call it."""
+    top = _Fields(document, name)
+    schema = top.integer("schema")
+    if schema != SCHEMA:
+        raise PagehaulError(f"{name}: schema {schema} is not supported, only {SCHEMA} is")
+    environment = top.mapping("environment")
+    rows = tuple(
+        _parse_row(entry, f"{name}: rows[{index}]") for index, entry in enumerate(top.list("rows"))
+    )
+    integrity = _Fields(top.get("integrity"), f"{name}: integrity")
+    results = Results(
+        environment=environment,
+        rows=rows,
+        integrity=Integrity(
+            bytes_verified=integrity.integer("bytes_verified"),
+            mismatches=integrity.integer("mismatches"),
+            not_moved=integrity.integer("not_moved", optional=True),
+        ),
+    )
+    for index, row in enumerate(rows):
+        _check_ratio(row, rows, f"{name}: rows[{index}]")
+    return results
+
+
+def _parse_row(entry: object, name: str) -> Row:
+    fields = _Fields(entry, name)
+    gbps = tuple(fields.number_of(value, "gbps") for value in fields.list("gbps"))
+    row = Row(
+        experiment=fields.string("experiment"),
+        kernel=fields.choice("kernel", KERNELS),
+        method=fields.choice("method", METHODS),
+        threads=fields.integer("threads"),
+        folio_kb=fields.integer("folio_kb"),
+        folios=fields.integer("folios"),
+        bytes=fields.integer("bytes"),
+        gbps=gbps,
+        median_gbps=fields.number("median_gbps"),
+        vs_vanilla=fields.maybe_number("vs_vanilla"),
+        vs_vanilla_min=fields.maybe_number("vs_vanilla_min", optional=True),
+        vs_vanilla_max=fields.maybe_number("vs_vanilla_max", optional=True),
+        instructions_per_page=fields.maybe_number("instructions_per_page"),
+        counters={
+            key: fields.integer_of(value, f"counters.{key}")
+            for key, value in fields.mapping("counters", optional=True).items()
+        },
+    )
+    if not gbps or min(gbps) <= 0:
+        raise PagehaulError(f"{name}.gbps: needs at least one figure, all of them positive")
+    for field in ("threads", "folio_kb", "folios"):
+        if getattr(row, field) < 1:
+            raise PagehaulError(f"{name}.{field}: must be positive")
+    if row.bytes != row.folio_kb * 1024 * row.folios:
+        raise PagehaulError(f"{name}.bytes: {row.bytes} is not folio_kb times folios")
+    if not math.isclose(row.median_gbps, statistics.median(gbps), rel_tol=_TOLERANCE):
+        raise PagehaulError(f"{name}.median_gbps: {row.median_gbps} is not the median of gbps")
+    if row.kernel == "vanilla" and row.method not in ("serial", "callers"):
+        raise PagehaulError(f"{name}.method: a vanilla kernel has no {row.method}")
+    return row
+
+
+def _check_ratio(row: Row, rows: Sequence[Row], name: str) -> None:
+    baseline = find_baseline(row, rows)
+    if row.vs_vanilla is None or baseline is None:
+        return
+    expected = row.median_gbps / baseline.median_gbps
+    if not math.isclose(row.vs_vanilla, expected, rel_tol=_TOLERANCE):
+        raise PagehaulError(
+            f"{name}.vs_vanilla: {row.vs_vanilla} is not median_gbps by the baseline's, "
+            f"{expected:.4f}"
+        )
+
+
+class _Fields:
+    """Typed access to one JSON object, with errors that name the field."""
+
+    def __init__(self, entry: object, name: str) -> None:
+        if not isinstance(entry, dict):
+            raise PagehaulError(f"{name}: must be an object")
+        self._entry = entry
+        self._name = name
+
+    def get(self, key: str) -> object:
+        if key not in self._entry:
+            raise PagehaulError(f"{self._name}: {key} is missing")
+        return self._entry[key]
+
+    def integer_of(self, value: object, key: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise PagehaulError(f"{self._name}.{key}: {value!r} is not a whole number from 0 on")
+        return value
+
+    def number_of(self, value: object, key: str) -> float:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise PagehaulError(f"{self._name}.{key}: {value!r} is not a number")
+        if not math.isfinite(value):
+            raise PagehaulError(f"{self._name}.{key}: {value!r} is not finite")
+        return float(value)
+
+    def integer(self, key: str, *, optional: bool = False) -> int:
+        if optional and key not in self._entry:
+            return 0
+        return self.integer_of(self.get(key), key)
+
+    def number(self, key: str) -> float:
+        return self.number_of(self.get(key), key)
+
+    def maybe_number(self, key: str, *, optional: bool = False) -> float | None:
+        value = self._entry.get(key) if optional else self.get(key)
+        return None if value is None else self.number_of(value, key)
+
+    def string(self, key: str) -> str:
+        value = self.get(key)
+        if not isinstance(value, str) or not value:
+            raise PagehaulError(f"{self._name}.{key}: {value!r} is not a name")
+        return value
+
+    def choice(self, key: str, choices: Sequence[str]) -> str:
+        value = self.string(key)
+        if value not in choices:
+            raise PagehaulError(f"{self._name}.{key}: {value!r} is not one of {', '.join(choices)}")
+        return value
+
+    def list(self, key: str) -> list[object]:
+        value = self.get(key)
+        if not isinstance(value, list):
+            raise PagehaulError(f"{self._name}.{key}: must be a list")
+        return value
+
+    def mapping(self, key: str, *, optional: bool = False) -> dict[str, Any]:
+        value = self._entry.get(key, {}) if optional else self.get(key)
+        if not isinstance(value, dict):
+            raise PagehaulError(f"{self._name}.{key}: must be an object")
+        return value

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The tables of a report, as text, for the terminal and for the page alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pagehaul import published
+from pagehaul.experiments import EXPERIMENTS
+from pagehaul.results import DETERMINISM, Results, Row, find_baseline, is_baseline
+
+TCG_CAVEAT = (
+    "GB/s under TCG, an emulator, mean nothing by themselves: only the ratios, measured "
+    "alternately in one run, do."
+)
+
+# What a column of an experiment's table is about: kernel, method, threads.
+Column = tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a line of explanation, a header and rows of text, as wide as the header."""
+
+    title: str
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def size_label(folio_kb: int) -> str:
+    """Return a size of folios for people: 64 KB, 2 MB."""
+    for unit, kib in (("GB", 1 << 20), ("MB", 1 << 10)):
+        if folio_kb >= kib:
+            return f"{folio_kb // kib} {unit}"
+    return f"{folio_kb} KB"
+
+
+def shape_label(folio_kb: int, folios: int) -> str:
+    """Return what was moved, for people: 64 KB x 1024."""
+    return f"{size_label(folio_kb)} x {folios:,}"
+
+
+def column_of(row: Row) -> Column:
+    """Return the column a row belongs to."""
+    return row.kernel, row.method, row.threads
+
+
+def column_label(column: Column) -> str:
+    """Return a column for people."""
+    kernel, method, threads = column
+    if method == "callers":
+        return f"{kernel}, {threads} callers"
+    if method == "threads":
+        return f"{threads} CPUs"
+    return "batch" if method == "batch" else "vanilla" if kernel == "vanilla" else "off"
+
+
+def accelerator(results: Results, experiment: str) -> str:
+    """Return what the experiment ran on: "tcg", "kvm", or "none" for a real machine."""
+    kind = EXPERIMENTS[experiment].machine if experiment in EXPERIMENTS else "parallel"
+    machine = results.environment.get("machines", {}).get(kind, {})
+    return str(machine.get("accelerator", "unknown"))
+
+
+def columns(rows: Sequence[Row]) -> list[Column]:
+    """Return the columns of an experiment, vanilla's first, its serial one before all."""
+    found = dict.fromkeys(column_of(row) for row in rows)
+    return sorted(
+        found,
+        key=lambda column: (
+            column[0] != "vanilla",
+            ("serial", "callers", "batch", "threads").index(column[1]),
+            column[2],
+        ),
+    )
+
+
+def experiment_table(results: Results, experiment: str) -> Table:
+    """Return the table of one experiment."""
+    rows = results.of(experiment)
+    if any(row.instructions_per_page is not None for row in rows):
+        return _path_length_table(results, experiment)
+    heads = columns(rows)
+    shapes = dict.fromkeys(row.shape for row in rows)
+    cells = {(row.shape, column_of(row)): row for row in rows}
+    body = []
+    for shape in shapes:
+        line = [shape_label(*shape)]
+        for head in heads:
+            row = cells.get((shape, head))
+            line.append("" if row is None else _throughput(row, rows))
+        body.append(tuple(line))
+    baseline = next((head for head in heads if head[1] == "serial"), None)
+    labels = [
+        f"{column_label(head)}, GB/s" if head == baseline else column_label(head) for head in heads
+    ]
+    ran_on = accelerator(results, experiment)
+    caption = "Median speed by the first column's (slowest to fastest move)."
+    if "off" in labels:
+        caption += " off, batch, CPUs: Pagehaul's kernel with the feature off, with batch copy by"
+        caption += " the caller alone, and with copies shared by so many CPUs."
+    caption += f" Accelerator: {ran_on}."
+    if ran_on == "tcg":
+        caption += f" {TCG_CAVEAT}"
+    return Table(_title(experiment), caption, ("folios", *labels), tuple(body))
+
+
+def _title(experiment: str) -> str:
+    known = EXPERIMENTS.get(experiment)
+    return f"{experiment}: {known.title}" if known else experiment
+
+
+def _throughput(row: Row, rows: Sequence[Row]) -> str:
+    if is_baseline(row, rows) or row.vs_vanilla is None:
+        return f"{row.median_gbps:.2f} ({min(row.gbps):.2f}-{max(row.gbps):.2f})"
+    text = f"{row.vs_vanilla:.2f}x"
+    if row.vs_vanilla_min is not None and row.vs_vanilla_max is not None:
+        text += f" ({row.vs_vanilla_min:.2f}-{row.vs_vanilla_max:.2f})"
+    return text
+
+
+def path_ratio(row: Row, rows: Sequence[Row]) -> float | None:
+    """Instructions of `row` by those of its baseline."""
+    baseline = find_baseline(row, rows)
+    if baseline is None or not baseline.instructions_per_page or not row.instructions_per_page:
+        return None
+    return row.instructions_per_page / baseline.instructions_per_page
+
+
+def _path_length_table(results: Results, experiment: str) -> Table:
+    rows = results.of(experiment)
+    heads = columns(rows)
+    shapes = dict.fromkeys(row.shape for row in rows)
+    cells = {(row.shape, column_of(row)): row for row in rows}
+    body = []
+    for shape in shapes:
+        line = [shape_label(*shape)]
+        of_shape = [row for row in rows if row.shape == shape]
+        for head in heads:
+            row = cells.get((shape, head))
+            if row is None or row.instructions_per_page is None:
+                line.append("")
+                continue
+            ratio = path_ratio(row, rows)
+            count = f"{row.instructions_per_page:,.0f}"
+            line.append(
+                count if ratio is None or is_baseline(row, rows) else f"{count} ({ratio:.4f})"
+            )
+        baseline = next((row for row in of_shape if is_baseline(row, rows)), None)
+        pages = shape[0] // 4
+        per_folio = baseline.instructions_per_page if baseline is not None else None
+        line.append(f"{per_folio * pages:,.0f}" if per_folio is not None else "")
+        within = sum(row.within(DETERMINISM) for row in of_shape)
+        line.append(f"{within} of {sum(len(row.gbps) for row in of_shape)}")
+        body.append(tuple(line))
+    header = ("folios", *map(column_label, heads), "vanilla, a folio", f"within {DETERMINISM:.1%}")
+    caption = (
+        "Instructions for each base page of 4 KB (and by vanilla's), median, counted on one CPU at "
+        "one instruction a nanosecond; lower is better. The last column: how many counts are no "
+        "further from the median of their cell."
+    )
+    return Table(_title(experiment), caption, header, tuple(body))
+
+
+def published_table(results: Results, experiment: str) -> Table | None:
+    """Return published figures beside an experiment's measured ones, or None without any."""
+    makers = {
+        "folio-count": _published_folio_count,
+        "folio-size": _published_folio_size,
+        "classic": _published_classic,
+    }
+    maker = makers.get(experiment)
+    return maker(results.of(experiment)) if maker else None
+
+
+def _measured(rows: Sequence[Row]) -> list[Column]:
+    return [head for head in columns(rows) if head[0] == "pagehaul" and head[1] != "serial"]
+
+
+def _measured_cells(rows: Sequence[Row], shape: tuple[int, int]) -> list[str]:
+    cells = {column_of(row): row.vs_vanilla for row in rows if row.shape == shape}
+    ratios = [cells.get(head) for head in _measured(rows)]
+    return ["" if ratio is None else f"{ratio:.2f}x" for ratio in ratios]
+
+
+def _caption(source: str, text: str) -> str:
+    origin = published.SOURCES[source]
+    return f"{text} Published: {origin.label}, {origin.title}; {origin.hardware}."
+
+
+def _published_folio_count(rows: Sequence[Row]) -> Table:
+    threads = (1, 2, 4, 8, 16, 32)
+    body = []
+    for folio_kb in dict.fromkeys(row.folio_kb for row in rows):
+        ratios = published.by_folio_count(folio_kb)
+        counts = {row.folios for row in rows if row.folio_kb == folio_kb}
+        for folios in sorted(counts | {folios for folios, _ in ratios}):
+            line = [shape_label(folio_kb, folios), *_measured_cells(rows, (folio_kb, folios))]
+            for count in threads:
+                ratio = ratios.get((folios, count))
+                line.append("" if ratio is None else f"{ratio:.2f}x")
+            body.append(tuple(line))
+    measured = [f"measured, {column_label(head)}" for head in _measured(rows)]
+    header = ("folios", *measured, *(f"published, {count} thr." for count in threads))
+    caption = _caption(
+        "yan-2025", "Ratios: measured by the measured vanilla, published by the published vanilla."
+    )
+    return Table("folio-count beside published figures", caption, header, tuple(body))
+
+
+def _published_folio_size(rows: Sequence[Row]) -> Table:
+    figures = published.by_folio_size()
+    threads = sorted({count for _, count in figures})
+    shapes = {row.folio_kb: row.shape for row in rows}
+    body = []
+    for folio_kb in sorted({size for size, _ in figures} | set(shapes)):
+        line = [size_label(folio_kb)]
+        if folio_kb in shapes:
+            line += _measured_cells(rows, shapes[folio_kb])
+        else:
+            line += [""] * len(_measured(rows))
+        for count in threads:
+            figure = figures.get((folio_kb, count))
+            line.append("" if figure is None else f"{figure:.2f}")
+        body.append(tuple(line))
+    measured = [f"measured, {column_label(head)}" for head in _measured(rows)]
+    header = ("folio", *measured, *(f"published, {count} thr., GB/s" for count in threads))
+    caption = _caption(
+        "garg-2025",
+        "Measured: ratios to vanilla. Published: GB/s, because no figure of an unmodified kernel "
+        "was published.",
+    )
+    return Table("folio-size beside published figures", caption, header, tuple(body))
+
+
+def _published_classic(rows: Sequence[Row]) -> Table:
+    names = {"100000 normal pages": (4, 100_000), "195 huge pages": (2048, 195)}
+    figures = published.classic()
+    conditions = dict.fromkeys(condition for _, condition in figures)
+    body = []
+    for name, shape in names.items():
+        line = [name, *_measured_cells(rows, shape)]
+        for condition in conditions:
+            gbps, ratio = figures[name, condition]
+            line.append(f"{gbps:.2f} GB/s" if condition == "Vanilla" else f"{ratio:.2f}x")
+        body.append(tuple(line))
+    measured = [f"measured, {column_label(head)}" for head in _measured(rows)]
+    header = ("", *measured, *(f"published, {condition}" for condition in conditions))
+    caption = _caption(
+        "khandual-2017",
+        "Ratios: measured by the measured vanilla, published by the published vanilla.",
+    )
+    return Table("classic beside published figures", caption, header, tuple(body))
+
+
+def all_published_tables() -> list[Table]:
+    """Every published throughput of page migration, as it was printed."""
+    tables = []
+    for (source, title, condition), figures in published.throughput_tables().items():
+        cells: dict[str, dict[str, str]] = {}
+        for figure in figures:
+            error = "" if figure.plus_minus is None else f" ± {figure.plus_minus:.2f}"
+            head = figure.column or figure.unit
+            cells.setdefault(figure.row, {})[head] = f"{figure.value:.2f}{error}"
+        heads = list(dict.fromkeys(head for row in cells.values() for head in row))
+        body = tuple((name, *(row.get(head, "") for head in heads)) for name, row in cells.items())
+        origin = published.SOURCES[source]
+        caption = f"GB/s. {origin.label}: {origin.title}; {origin.hardware}."
+        tables.append(Table(f"{title}: {condition}", caption, ("", *heads), body))
+    return tables
