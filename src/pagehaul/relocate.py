@@ -1,0 +1,453 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Moving the pages of an address space window by window: which page goes where, in what order.
+
+The order matters. move_pages(2) collects the folios of the addresses it is given and moves them
+together, but an address whose folio it has already collected ends the list (EBUSY): naming all
+512 pages of each transparent huge page moves the huge pages one by one. So every folio is named
+once, although nothing but PAGEMAP_SCAN says where a large folio begins, and that for huge pages
+alone. Where it says nothing, addresses are passed by falling alignment: of the multiples of a
+folio's size one lies in the folio, so that the pass of that alignment moves it whole; its other
+pages are then found on their new node and skipped.
+
+What was moved is never inferred from the status array (the kernel leaves it unwritten when a list
+fails): the nodes are queried again at the end of each window, and the array only says why.
+"""
+
+import errno
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pagehaul.addrspace import BASE_PAGE, Kind, Mapping, Process
+from pagehaul.movepages import UNWRITTEN, Addresses, PageMover, Status
+
+Index = npt.NDArray[np.intp]
+
+# Target of a page that stays where it is.
+STAY = -1
+
+# Bytes of one window: large enough that what a call costs by itself (it drains the per-CPU page
+# lists of the whole machine) is small beside the moving, small enough for a live progress bar.
+_SMALLEST_WINDOW = 8 << 20
+_LARGEST_WINDOW = 128 << 20
+
+# A node is full when this many calls in a row answer ENOMEM and move nothing: one alone can come
+# from a large folio that found no huge page over there and could not be split.
+_FULL_AFTER = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which node each page goes to.
+
+    As many TO as FROM nodes: the pages of the n-th FROM node go to the n-th TO node, as
+    migratepages(8) does it. Otherwise pages that are on a TO node already stay, and the others
+    are spread evenly over the TO nodes, one aligned piece of `grain` bytes after the other.
+    """
+
+    sources: tuple[int, ...]
+    destinations: tuple[int, ...]
+    grain: int
+
+    @property
+    def paired(self) -> bool:
+        """Whether each FROM node has its own TO node."""
+        return len(self.sources) == len(self.destinations)
+
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """The FROM nodes whose pages do not stay."""
+        if self.paired:
+            pairs = zip(self.sources, self.destinations, strict=True)
+            return tuple(source for source, target in pairs if source != target)
+        return tuple(node for node in self.sources if node not in self.destinations)
+
+    def targets(self, addresses: Addresses, home: Status, page_size: int) -> Status:
+        """Node for each page that lies on node `home` (negative: not present), or STAY."""
+        targets = np.full(len(addresses), STAY, np.int32)
+        if self.paired:
+            for source, target in zip(self.sources, self.destinations, strict=True):
+                if source != target:
+                    targets[home == source] = target
+            return targets
+        leaving = np.isin(home, self.moving)
+        piece = addresses[leaving] // np.uint64(max(self.grain, page_size))
+        nodes = np.array(self.destinations, np.int32)
+        targets[leaving] = nodes[piece % np.uint64(len(nodes))]
+        return targets
+
+
+@dataclass(frozen=True)
+class Window:
+    """Parts of one kind of the address space that are moved in one go, ascending."""
+
+    kind: Kind
+    page_size: int
+    parts: tuple[tuple[int, int], ...]  # [start, end) in bytes
+
+    def addresses(self) -> Addresses:
+        """Return the address of every page."""
+        starts = np.array([start for start, _ in self.parts], np.uint64)
+        sizes = [(end - start) // self.page_size for start, end in self.parts]
+        counts = np.array(sizes, np.int64)
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        offsets = (np.arange(counts.sum()) - before).astype(np.uint64)
+        return np.repeat(starts, counts) + offsets * np.uint64(self.page_size)
+
+
+@dataclass
+class Outcome:
+    """What became of the pages that were to move, in bytes."""
+
+    moved: int = 0
+    gone: int = 0  # freed, swapped out or moved by somebody else meanwhile
+    left: Counter[int] = field(default_factory=Counter)  # by errno
+
+    @property
+    def settled(self) -> int:
+        """All bytes accounted for."""
+        return self.moved + self.gone + self.left.total()
+
+    def add(self, other: "Outcome") -> None:
+        """Add the figures of `other`."""
+        self.moved += other.moved
+        self.gone += other.gone
+        self.left.update(other.left)
+
+
+def window_bytes(total: int, threads: int) -> int:
+    """Size of a window when `total` bytes are shared by `threads`: several for each thread."""
+    return max(_SMALLEST_WINDOW, min(_LARGEST_WINDOW, total // (4 * threads)))
+
+
+def windows(
+    process: Process, mappings: Iterable[Mapping], limit: int, grain: int
+) -> Iterator[Window]:
+    """Cut the present pages of `mappings` into windows of about `limit` bytes.
+
+    A window is cut at multiples of `grain` (the size of a transparent huge page), so that no
+    folio lies in two windows, which two threads would then try to move at the same time.
+    """
+    open_parts: dict[tuple[Kind, int], list[tuple[int, int]]] = {}
+    for mapping in mappings:
+        for regions in process.present(mapping):
+            key = (regions.kind, regions.page_size)
+            step = max(grain, regions.page_size)
+            parts = open_parts.setdefault(key, [])
+            held = sum(end - start for start, end in parts)
+            bounds = zip(regions.starts.tolist(), regions.ends.tolist(), strict=True)
+            for start, end in bounds:
+                while start < end:
+                    room = max(limit - held, 1)
+                    cut = min(end, -(-(start + room) // step) * step)
+                    parts.append((start, cut))
+                    held += cut - start
+                    start = cut
+                    if held >= limit:
+                        yield Window(*key, tuple(parts))
+                        parts.clear()
+                        held = 0
+    for key, parts in open_parts.items():
+        if parts:
+            yield Window(*key, tuple(parts))
+
+
+@dataclass
+class _Batch:
+    """Pages to move and what is known of them.
+
+    `cause` is an errno, 0 where none was given; `clean` says that no call failed to move a page.
+    """
+
+    addresses: Addresses
+    home: Status
+    targets: Status
+    page_size: int
+    cause: Status
+    clean: bool = True
+
+    def select(self, chosen: npt.NDArray[np.bool_]) -> "_Batch":
+        """Return a batch of some of the pages."""
+        return _Batch(
+            self.addresses[chosen],
+            self.home[chosen],
+            self.targets[chosen],
+            self.page_size,
+            self.cause[chosen],
+            self.clean,
+        )
+
+    @property
+    def everything(self) -> Index:
+        return np.arange(len(self.addresses))
+
+
+class Relocator:
+    """Moves windows; `move_window()` may be called by several threads at once."""
+
+    def __init__(self, mover: PageMover, plan: Plan) -> None:
+        self._mover = mover
+        self._plan = plan
+        self._full: set[tuple[int, int]] = set()  # (node, page size) without room
+        self.stop = threading.Event()
+
+    def move_window(self, window: Window) -> Outcome:
+        """Move one window; raises OSError when the kernel refuses or the process has ended.
+
+        After such an error, and after `stop`, nothing more is moved by this object.
+        """
+        if self.stop.is_set():
+            return Outcome()
+        try:
+            return self._move_window(window)
+        except OSError:
+            self.stop.set()
+            raise
+
+    def _move_window(self, window: Window) -> Outcome:
+        addresses = window.addresses()
+        home = self._mover.query(addresses)
+        targets = self._plan.targets(addresses, home, window.page_size)
+        chosen = targets != STAY
+        page_size = BASE_PAGE if window.kind is Kind.THP else window.page_size
+        cause = np.zeros(len(addresses), np.int32)
+        batch = _Batch(addresses, home, targets, page_size, cause).select(chosen)
+        if window.kind is Kind.BASE:
+            self._move_targets(batch, self._move_unknown_folios)
+        else:
+            self._move_targets(batch, self._move_each)
+        if window.kind is Kind.THP:
+            outcome, batch = self._finish_split(batch, window.page_size)
+            outcome.add(self._account(batch))
+            return outcome
+        return self._account(batch)
+
+    def _move_targets(
+        self, batch: _Batch, move: Callable[[_Batch, Index, int], None], first: Index | None = None
+    ) -> None:
+        """Let `move` move the pages of each target node; a full node's share goes to the others."""
+        pending = batch.everything if first is None else first
+        while len(pending):
+            for node in np.flatnonzero(np.bincount(batch.targets[pending])).tolist():
+                move(batch, pending[batch.targets[pending] == node], node)
+            short = pending[batch.cause[pending] == errno.ENOMEM]
+            room = [
+                node
+                for node in self._plan.destinations
+                if (node, batch.page_size) not in self._full
+            ]
+            full = len(room) < len(self._plan.destinations)
+            if self._plan.paired or not full or not room or not len(short):
+                return
+            pending = self._still_home(batch, short)
+            batch.cause[pending] = 0
+            batch.targets[pending] = np.resize(np.array(room, np.int32), len(pending))
+
+    def _still_home(self, batch: _Batch, index: Index) -> Index:
+        now = self._mover.query(batch.addresses[index])
+        still: Index = index[now == batch.home[index]]
+        return still
+
+    def _move_each(self, batch: _Batch, index: Index, node: int) -> None:
+        """Move pages of which no two are in one folio, as far as is known."""
+        while len(index):
+            if (node, batch.page_size) in self._full:
+                batch.cause[index] = errno.ENOMEM
+                return
+            index = self._call(batch, index, node)
+
+    def _call(self, batch: _Batch, index: Index, node: int) -> Index:
+        """Call move_pages(2) once; returns the pages that it has not tried."""
+        tries = 0
+        while not self.stop.is_set():
+            result, status = self._mover.move(batch.addresses[index], node)
+            refused = (status < 0) & (status != UNWRITTEN)
+            batch.cause[index[refused]] = -status[refused]
+            batch.clean &= result == 0
+            if result == -errno.ENOMEM:
+                left = self._still_home(batch, index[~refused])
+                batch.cause[left] = errno.ENOMEM
+                tries = tries + 1 if len(left) == len(index) - int(refused.sum()) else 1
+                if tries == _FULL_AFTER or not len(left):
+                    if len(left):
+                        self._full.add((node, batch.page_size))
+                    return left[:0]
+                # The kernel moves in order: the first that is left is the one without a place.
+                index = left[1:]
+                if not len(index):
+                    return index
+                continue
+            if result == 0:
+                return index[:0]
+            # Stopped early, or has the last list failed? Only in the first case do the pages not
+            # moved outnumber those behind the last status written. What was tried and is not
+            # where it should be is found by the query at the end of the window.
+            written = np.flatnonzero(status != UNWRITTEN)
+            resume = int(written[-1]) + 1 if len(written) else 0
+            if resume == 0 or result <= len(index) - resume:
+                return index[:0]
+            return index[resume:]
+        batch.cause[index] = errno.EINTR
+        return index[:0]
+
+    def _move_unknown_folios(self, batch: _Batch, index: Index, node: int) -> None:
+        """Move base pages that may belong to folios of any size; see the top of this file."""
+        addresses = batch.addresses[index]
+        alignment = addresses & (~addresses + np.uint64(1))
+        # One page of each huge-page-sized piece goes first, and shows how large folios are here.
+        piece = addresses // np.uint64(self._plan.grain)
+        first_of_piece = np.flatnonzero(np.diff(piece, prepend=piece[:1] + np.uint64(1)))
+        best = np.maximum.reduceat(alignment, first_of_piece)
+        sizes = np.diff(np.append(first_of_piece, len(piece)))
+        heads = alignment == np.repeat(best, sizes)
+        self._move_each(batch, index[heads], node)
+        largest = self._largest_folio(batch, index[heads], node)
+        rest = index[~heads]
+        if largest == BASE_PAGE:
+            self._move_each(batch, rest, node)
+            return
+        rest = self._still_home(batch, rest)
+        addresses = batch.addresses[rest]
+        alignment = addresses & (~addresses + np.uint64(1))
+        alignment = np.minimum(alignment, np.uint64(largest))
+        size = largest
+        while size >= BASE_PAGE:
+            turn = rest[alignment == np.uint64(size)]
+            self._move_each(batch, self._still_home(batch, turn), node)
+            size //= 2
+
+    def _largest_folio(self, batch: _Batch, heads: Index, node: int) -> int:
+        """Bytes, at least, of the largest folio that moved when only `heads` were named.
+
+        A folio that is not aligned in the address space may lie before its head for the most
+        part. More than a quarter of it lies on one side, so that twice the distance at which a
+        page came along, and twice that, is no less than the folio.
+        """
+        here = self._mover.query(batch.addresses[heads]) == node
+        addresses = batch.addresses[heads[here]]
+        size = self._plan.grain
+        while size > BASE_PAGE:
+            reach = np.uint64(size // 2)
+            probes = np.concatenate((addresses + reach, addresses - reach))
+            place = np.searchsorted(batch.addresses, probes)
+            place = np.minimum(place, len(batch.addresses) - 1)
+            # Only pages that are to move and were not named themselves tell anything.
+            fair = (batch.addresses[place] == probes) & ~np.isin(place, heads)
+            if (self._mover.query(probes[fair]) == node).any():
+                return min(2 * size, self._plan.grain)
+            size //= 2
+        return BASE_PAGE
+
+    def _finish_split(self, huge: _Batch, huge_size: int) -> tuple[Outcome, _Batch]:
+        """Go base page by base page through huge pages that did not move, or not whole.
+
+        The kernel splits those that it finds no place for, moves of the pieces what it can, and
+        returns that it could not move all when any is left. One that was split before it was named
+        loses its first piece only, in which the last page is not. Returns what has moved, and a
+        batch of the base pages of the others.
+        """
+        last = huge.addresses + np.uint64(huge_size - BASE_PAGE)
+        arrived = self._mover.query(huge.addresses) == huge.targets
+        arrived &= self._mover.query(last) == huge.targets
+        if not huge.clean:
+            arrived[:] = False
+        moved = Outcome(moved=int(arrived.sum()) * huge_size)
+        huge = huge.select(~arrived)
+        pages = huge_size // BASE_PAGE
+        offsets = np.arange(pages, dtype=np.uint64) * np.uint64(BASE_PAGE)
+        batch = _Batch(
+            (huge.addresses[:, None] + offsets).ravel(),
+            np.repeat(huge.home, pages),
+            np.repeat(huge.targets, pages),
+            BASE_PAGE,
+            np.repeat(huge.cause, pages),
+        )
+        home = self._home_map(batch, pages)
+        # One page that is not the first: of a huge page that could not be moved nothing changes,
+        # of one that was split it either moves or tells why not.
+        whole = np.flatnonzero(home.all(axis=1) & (huge.cause != errno.EACCES))
+        self._move_targets(batch, self._move_each, whole * pages + 1)
+        if len(whole):
+            home = self._home_map(batch, pages)
+        split = np.flatnonzero(home.any(axis=1) & ~home.all(axis=1))
+        rows, columns = np.nonzero(home[split])
+        self._move_targets(batch, self._move_each, split[rows] * pages + columns)
+        # The reason given for the page tried above holds for its whole huge page.
+        causes = batch.cause.reshape(-1, pages)
+        untried = home.all(axis=1) & (causes[:, 1] != 0)
+        causes[untried] = causes[untried, 1:2]
+        return moved, batch
+
+    def _home_map(self, batch: _Batch, pages: int) -> npt.NDArray[np.bool_]:
+        """Return a row for each huge page: which of its base pages are still on the old node."""
+        home: npt.NDArray[np.bool_] = self._mover.query(batch.addresses) == batch.home
+        return home.reshape(-1, pages)
+
+    def _account(self, batch: _Batch) -> Outcome:
+        now = self._mover.query(batch.addresses)
+        moved = now == batch.targets
+        home = now == batch.home
+        outcome = Outcome(moved=int(moved.sum()) * batch.page_size)
+        # A page that was tried and got no errno of its own was in a list that failed: pinned.
+        causes = np.where(batch.cause[home] == 0, errno.EBUSY, batch.cause[home])
+        for cause, count in zip(*np.unique(causes, return_counts=True), strict=True):
+            outcome.left[int(cause)] += int(count) * batch.page_size
+        outcome.gone = int((~moved & ~home).sum()) * batch.page_size
+        return outcome
+
+
+def relocate(
+    relocator: Relocator,
+    work: Iterator[Window],
+    threads: int,
+    report: Callable[[Outcome], None],
+) -> None:
+    """Move all windows of `work` by `threads` callers; `report` gets each window's outcome.
+
+    Raises OSError of the first window that failed, once the windows in progress have ended.
+    """
+    running: set[Future[Outcome]] = set()
+    failure: BaseException | None = None
+    with ThreadPoolExecutor(threads, thread_name_prefix="move") as pool:
+        try:
+            more = True
+            while running or more:
+                while more and len(running) < 2 * threads:
+                    window = next(work, None)
+                    if window is None or failure is not None:
+                        more = False
+                    else:
+                        running.add(pool.submit(relocator.move_window, window))
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    if future.exception() is None:
+                        report(future.result())
+                    elif failure is None:
+                        failure = future.exception()
+        except KeyboardInterrupt:
+            relocator.stop.set()
+            for future in running:
+                if not future.cancel() and future.exception() is None:
+                    report(future.result())
+            raise
+    if failure is not None:
+        raise failure
+
+
+def describe(cause: int) -> str:
+    """Say what an errno of a page that stayed means, in the words of a user."""
+    reasons = {
+        errno.EBUSY: "pinned or in use by the kernel",
+        errno.EACCES: "shared with other processes; --all moves them",
+        errno.ENOMEM: "no room on the destination",
+        errno.EINTR: "interrupted",
+        errno.EFAULT: "not a page that can be moved",
+        errno.EIO: "could not be written back",
+    }
+    return reasons.get(cause, os.strerror(cause))
