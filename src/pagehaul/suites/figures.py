@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The suites that measure: a small run of the benchmark, and bounds on the path length."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pagehaul import bench, build, cprogs, report, results
+from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size
+from pagehaul.experiments.cell import compare_methods
+from pagehaul.machines import Guests
+from pagehaul.paths import REPO
+from pagehaul.results import Results, Row
+from pagehaul.suites.outcomes import Outcome, failed, passed, verdict
+
+# Instructions of one CPU for each page moved, as a multiple of the unmodified kernel's.
+MAX_PATH_OFF = 1.005
+MAX_PATH_BATCH = 1.02
+
+_SMOKE_SHAPES = (Shape(4, 1024), Shape(64, 64), Shape(2048, 8))
+
+
+def _smoke_cells(size: Size) -> tuple[Cell, ...]:
+    return compare_methods(size.fitting(_SMOKE_SHAPES), size)
+
+
+_SMOKE = Experiment("smoke", "A little of everything", "parallel", _smoke_cells)
+
+
+def _measure(experiment: Experiment) -> Results:
+    kernels = {name: build.build(name) for name in ("vanilla", "pagehaul")}
+    program = cprogs.build_static(REPO / "bench") / "movebench"
+    machine = Guests(program, kernels)
+    return bench.measure([experiment], machine, quick=True, on_part=report.print_tables)
+
+
+def smoke() -> list[Outcome]:
+    """Run a small benchmark: every method moves everything, and every byte is right."""
+    measured = _measure(_SMOKE)
+    integrity = measured.integrity
+    outcomes = [
+        verdict(
+            "every byte is what was written",
+            f"{integrity.mismatches} words of {integrity.bytes_verified} bytes are not"
+            if integrity.mismatches or not integrity.bytes_verified
+            else "",
+        ),
+        verdict(
+            "every folio moved", f"{integrity.not_moved} did not" if integrity.not_moved else ""
+        ),
+    ]
+    for kernel, method in (
+        ("vanilla", "serial"),
+        ("pagehaul", "serial"),
+        ("pagehaul", "batch"),
+        ("pagehaul", "threads"),
+    ):
+        rows = [row for row in measured.rows if (row.kernel, row.method) == (kernel, method)]
+        shapes = {row.shape for row in rows}
+        wanted = {(shape.folio_kb, shape.folios) for shape in _SMOKE_SHAPES}
+        outcomes.append(
+            verdict(
+                f"{method} on {kernel} is measured",
+                f"only {len(shapes)} of {len(wanted)} shapes" if shapes != wanted else "",
+            )
+        )
+    with TemporaryDirectory(prefix="pagehaul-smoke-") as directory:
+        path = Path(directory) / "smoke.json"
+        results.dump(measured, path)
+        same = results.load(path).rows == measured.rows
+    outcomes.append(verdict("the JSON file reads back", "" if same else "other rows came back"))
+    return outcomes
+
+
+def path_length() -> list[Outcome]:
+    """Count instructions for each page: next to nothing more than the unmodified kernel's."""
+    return check_path_length(_measure(EXPERIMENTS["path-length"]).rows)
+
+
+def check_path_length(rows: Iterable[Row]) -> list[Outcome]:
+    """Return a test for each folio size and mode that is to keep a bound."""
+    found = list(rows)
+    vanilla = {row.shape: row for row in found if row.kernel == "vanilla"}
+    bounds = {"serial": ("off", MAX_PATH_OFF), "batch": ("batch", MAX_PATH_BATCH)}
+    outcomes = []
+    for row in found:
+        if row.kernel != "pagehaul" or row.method not in bounds:
+            continue
+        mode, bound = bounds[row.method]
+        name = f"{row.folio_kb} KB, {mode}: at most {bound} times vanilla's instructions"
+        base = vanilla.get(row.shape)
+        if base is None or not base.instructions_per_page or not row.instructions_per_page:
+            outcomes.append(failed(name, "instructions were not counted"))
+            continue
+        ratio = row.instructions_per_page / base.instructions_per_page
+        outcomes.append(failed(name, f"{ratio:.4f}") if ratio > bound else passed(name))
+    if {row.method for row in found if row.kernel == "pagehaul"} < set(bounds):
+        outcomes.append(failed("path length of every mode", "not all modes were measured"))
+    return outcomes

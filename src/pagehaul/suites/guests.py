@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The suites whose tests are programs in a guest, and print TAP."""
+
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pagehaul import build, cprogs, host, ui, vm
+from pagehaul.build import Kernel
+from pagehaul.machines import memory_available_mb
+from pagehaul.paths import REPO, cache_dir, log_dir
+from pagehaul.suites import tap
+from pagehaul.suites.outcomes import Outcome, Status, failed, passed, prefixed, skipped
+
+# What the test programs are run with on each kernel: the modes of its copy.
+_ALL_MODES = {"vanilla": "plain", "pagehaul": "off batch threads"}
+
+# Two nodes of two CPUs each, a socket a node: enough that three can help the fourth.
+_CPUS = 4
+_TOPOLOGY = "sockets=2,cores=2,threads=1"
+_MEMORY_MB = 3072
+
+# Movable memory is what can be taken offline.
+_GUEST = vm.Guest(
+    cpus=_CPUS, nodes=2, memory_mb=_MEMORY_MB, topology=_TOPOLOGY, append=("movablecore=1G",)
+)
+
+# One 1 GB page on each node, where the host has room for that and for itself (MiB). The first node
+# has a hole below 4 GB: with less it has no aligned GB that the kernel leaves free.
+_GIGANTIC_KIND = "hugetlb_1g"
+_GIGANTIC_MEMORY_MB = 7168
+_HOST_RESERVE_MB = 2048
+_GIGANTIC_GUEST = replace(
+    _GUEST, memory_mb=_GIGANTIC_MEMORY_MB, append=("hugepagesz=1G", "hugepages=0:1,1:1")
+)
+
+# Seconds that a guest may take, boot included.
+_TIMEOUT_S = 1800.0
+_COMPILE_TIMEOUT_S = 300.0
+
+# Emulated CPUs (TCG) may run a breakpoint that the kernel has long replaced, when it patched its
+# code on another CPU: any kernel then dies of an "int3" that nobody knows. Such a run, and no
+# other, is done again.
+_EMULATOR_RACE = re.compile(r"\(tcg\).*Oops: int3")
+_ATTEMPTS = 3
+
+_KUNIT_GLOB = "migrate_copy*"
+
+# The kernel's own tests that concern migration. `migration` moves a page to and fro for 20 seconds
+# in each of its tests.
+_MM_PROGRAMS = (
+    "migration",
+    "compaction_test",
+    "ksm_functional_tests",
+    "split_huge_page_test",
+    "mlock2-tests",
+    "hugetlb-soft-offline",
+)
+
+_MARK = "@pagehaul"
+_END = re.compile(rf"{_MARK} end (\d+)")
+
+
+@dataclass(frozen=True)
+class Program:
+    """Something to run in a guest: a label, a shell command that prints TAP."""
+
+    label: str
+    command: str
+
+
+def selftests(tree: Path, directory: str, programs: Sequence[str]) -> Path:
+    """Compile programs of a directory of the kernel's selftests; return where they are."""
+    host.need_for("programs")
+    host.need_for("check")
+    output = cache_dir() / "bin" / f"selftests-{directory}-{tree.name}"
+    output.mkdir(parents=True, exist_ok=True)
+    log = log_dir() / f"selftests-{directory}.log"
+    ui.run_logged(
+        [
+            "make",
+            "-C",
+            tree / "tools/testing/selftests" / directory,
+            f"OUTPUT={output}",
+            *(str(output / name) for name in programs),
+        ],
+        log,
+        title=f"Compile the selftests in {directory}",
+        timeout=_COMPILE_TIMEOUT_S,
+    )
+    return output
+
+
+def run_programs(
+    suite: str, kernel: Kernel, guest: vm.Guest, programs: Sequence[Program]
+) -> dict[str, list[Outcome]]:
+    """Run `programs` one after the other in one guest, and return what each reported.
+
+    A program that did not come to its end, with its guest or alone, has a failed test that says
+    so. The output is in a log of its own, beside that of the console.
+    """
+    log = log_dir() / f"test-{suite}-{kernel.variant}.log"
+    script = "".join(
+        f"echo '{_MARK} begin'; ({program.command}) 2>&1; status=$?\n"
+        # The last line of a program may be without its end.
+        f"echo; echo '{_MARK} end '$status\n"
+        for program in programs
+    )
+    for attempt in range(_ATTEMPTS):
+        received, error = _run_script(suite, kernel, guest, script, log)
+        if not _EMULATOR_RACE.search(error):
+            break
+        if attempt + 1 < _ATTEMPTS:
+            ui.console.print(f"{suite} on {kernel.variant}: the emulator lost a code patch; again")
+    parts = received.decode(errors="replace").split(f"{_MARK} begin\n")[1:]
+    outcomes = {}
+    for number, program in enumerate(programs):
+        part = parts[number] if number < len(parts) else ""
+        outcomes[program.label] = _outcomes(part, error)
+    if error and all(_END.search(part) for part in parts) and len(parts) == len(programs):
+        # Nothing is to be seen of it in what the programs said.
+        outcomes.setdefault("guest", []).append(failed("kernel log", error))
+    return outcomes
+
+
+def _run_script(
+    suite: str, kernel: Kernel, guest: vm.Guest, script: str, log: Path
+) -> tuple[bytes, str]:
+    """Run a shell script in a guest; return its stdout, and what ended the guest, or ""."""
+    received = bytearray()
+    with ui.step(f"{suite} on {kernel.variant}", log) as step, log.open("wb") as out:
+
+        def listen(stream: str, data: bytes) -> None:
+            received.extend(data)
+            out.write(data)
+            out.flush()
+            if stream == "stdout":
+                step.detail(f"{len(re.findall(rb'^ *(?:not )?ok ', received, re.M))} tests")
+
+        try:
+            vm.run(
+                kernel,
+                guest,
+                ["sh", "-c", script],
+                timeout=_TIMEOUT_S,
+                log=log.with_suffix(".console.log"),
+                on_output=listen,
+            )
+        except vm.GuestError as caught:
+            return bytes(received), str(caught)
+    return bytes(received), ""
+
+
+def _outcomes(output: str, error: str) -> list[Outcome]:
+    """Return the tests of one program; `error` is what ended its guest, if anything did."""
+    end = _END.search(output)
+    if end is None:
+        found = tap.parse(output) if output else []
+        return [*found, failed("the program", error or "it did not come to its end")]
+    outcomes = tap.parse(output[: end.start()])
+    status = int(end[1])
+    if status not in (0, 4) and not any(each.status is Status.FAILED for each in outcomes):
+        outcomes.append(failed("exit status", f"{status}, though no test failed"))
+    return outcomes
+
+
+def _flat(outcomes: dict[str, list[Outcome]], kernel: Kernel) -> list[Outcome]:
+    return [
+        outcome
+        for label, found in outcomes.items()
+        for outcome in prefixed(f"{kernel.variant}: {label}: ", found)
+    ]
+
+
+def kunit() -> list[Outcome]:
+    """Run the tests inside the kernel, which it runs while it boots."""
+    kernel = build.build("pagehaul")
+    options = build.read_options(kernel.config)
+    guest = replace(_GUEST, append=("kunit.enable=1", f"kunit.filter_glob={_KUNIT_GLOB}"))
+    if options.get("KUNIT_DEBUGFS") == "y":
+        command = f"cat /sys/kernel/debug/kunit/{_KUNIT_GLOB}/results"
+    else:
+        command = r"dmesg | sed 's/^\[[^]]*\] //'"
+    return _flat(run_programs("kunit", kernel, guest, [Program("kunit", command)]), kernel)
+
+
+def _our_programs(
+    suite: str,
+    program: str,
+    arguments: Mapping[str, Sequence[str]],
+    guest: vm.Guest = _GUEST,
+) -> list[Outcome]:
+    """Run one of our programs on both kernels; `arguments` are those of each kernel's runs."""
+    outcomes: list[Outcome] = []
+    directory = selftests(build.build("pagehaul").tree, "migrate_copy", [program])
+    for variant, words in arguments.items():
+        kernel = build.build(variant)
+        binary = shlex.quote(str(directory / program))
+        programs = [
+            Program(program if len(words) == 1 else f"{program} {word}", f"{binary} {word}")
+            for word in words
+        ]
+        outcomes += _flat(run_programs(suite, kernel, guest, programs), kernel)
+    return outcomes
+
+
+def content() -> list[Outcome]:
+    """Check content and node of every kind of memory, moved in every way, in every mode."""
+    host.require("e2fsprogs", "xfsprogs")
+    runs = {kernel: [f"-x {_GIGANTIC_KIND} {modes}"] for kernel, modes in _ALL_MODES.items()}
+    outcomes = _our_programs("content", "migrate_content", runs)
+    if memory_available_mb() < _GIGANTIC_MEMORY_MB + _HOST_RESERVE_MB:
+        why = f"this host has less than {_GIGANTIC_MEMORY_MB + _HOST_RESERVE_MB} MiB available"
+        return [*outcomes, skipped(f"{_GIGANTIC_KIND}, all ways and modes", why)]
+    # Memory for 1 GB pages would leave too little of the movable memory that the others need.
+    runs = {kernel: [f"-k {_GIGANTIC_KIND} {modes}"] for kernel, modes in _ALL_MODES.items()}
+    return outcomes + _our_programs("content-1g", "migrate_content", runs, _GIGANTIC_GUEST)
+
+
+def pinned() -> list[Outcome]:
+    """Check pinned pages, writers and lockless readers beside the migration."""
+    host.require("e2fsprogs", "xfsprogs")
+    runs = {kernel: [modes] for kernel, modes in _ALL_MODES.items()}
+    return _our_programs("pinned", "migrate_pinned", runs)
+
+
+def errors() -> list[Outcome]:
+    """Check the errors of the system calls, alike on both kernels, and of the controls."""
+    return _our_programs(
+        "errors", "migrate_errors", {"vanilla": ["calls"], "pagehaul": ["calls", "knobs"]}
+    )
+
+
+def mm_selftests() -> list[Outcome]:
+    """Run the kernel's own tests: the same result of each on both kernels."""
+    found: dict[str, dict[str, Outcome]] = {}
+    outcomes = []
+    for variant in ("vanilla", "pagehaul"):
+        kernel = build.build(variant)
+        # Both kernels get the same programs.
+        directory = selftests(build.build("vanilla").tree, "mm", _MM_PROGRAMS)
+        # They look for their files where they are, and for free huge pages.
+        prepare = f"cd {shlex.quote(str(directory))} && echo 64 > /proc/sys/vm/nr_hugepages"
+        programs = [Program(name, f"{prepare} && ./{name}") for name in _MM_PROGRAMS]
+        reported = run_programs("mm-selftests", kernel, _GUEST, programs)
+        found[variant] = {
+            name: outcome
+            for label, tests in reported.items()
+            for name, outcome in named(label, tests)
+        }
+    for name in dict.fromkeys([*found["vanilla"], *found["pagehaul"]]):
+        outcomes.append(compare(name, found["vanilla"].get(name), found["pagehaul"].get(name)))
+    return outcomes
+
+
+def named(label: str, outcomes: Sequence[Outcome]) -> list[tuple[str, Outcome]]:
+    """Give each test of a program a name of its own: some programs use one several times."""
+    seen: Counter[str] = Counter()
+    result = []
+    for outcome in outcomes:
+        seen[outcome.name] += 1
+        number = seen[outcome.name]
+        again = f" ({number})" if number > 1 else ""
+        result.append((f"{label}: {outcome.name}{again}", outcome))
+    return result
+
+
+def compare(name: str, vanilla: Outcome | None, ours: Outcome | None) -> Outcome:
+    """Return whether a test gives on our kernel what it gives on the unmodified one."""
+    if vanilla is None or ours is None:
+        where = "the unmodified kernel" if ours is None else "ours"
+        return failed(name, f"reported on {where} only")
+    if vanilla.status is not ours.status:
+        return failed(
+            name, f"{vanilla.status.value} on vanilla, {ours.status.value} on ours: {ours.why}"
+        )
+    if ours.status is Status.PASSED:
+        return passed(name)
+    why = "fails on the unmodified kernel, too" if ours.status is Status.FAILED else ours.why
+    return skipped(name, why)
+
+
+def move() -> list[Outcome]:
+    """Try the `move` verb on both kernels, in a guest with a node that has no CPU."""
+    host.need_for("programs")
+    victim = cprogs.build_static(REPO / "tests/guest") / "victim"
+    # A copy, because other users of the guest cannot reach into the cache of the host's root.
+    copy = "/run/victim"
+    check = [
+        "env",
+        f"PYTHONPATH={REPO / 'src'}",
+        "PYTHONDONTWRITEBYTECODE=1",
+        sys.executable,
+        "tests/guest/check_move.py",
+        copy,
+    ]
+    command = f"install -m 755 {shlex.quote(str(victim))} {copy} && {shlex.join(check)}"
+    guest = replace(_GUEST, memory_only_nodes=1, append=())
+    outcomes = []
+    for variant in ("vanilla", "pagehaul"):
+        kernel = build.build(variant)
+        outcomes += _flat(run_programs("move", kernel, guest, [Program("move", command)]), kernel)
+    return outcomes

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Fixtures that several tests share."""
+
+import os
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pagehaul import paths
+
+# What a kernel's tree must have for the tool; its Makefile configures and "builds" at once.
+KERNEL_FILES = {
+    "Makefile": """\
+# SPDX-License-Identifier: GPL-2.0
+VERSION = 6
+PATCHLEVEL = 12
+SUBLEVEL = 99
+tinyconfig:
+\techo CONFIG_TINY=y > $(KCONFIG_CONFIG)
+olddefconfig:
+\tgrep -v DROPPED $(KCONFIG_CONFIG) > tmp && mv tmp $(KCONFIG_CONFIG)
+bzImage:
+\techo built >> builds
+\tmkdir -p arch/x86/boot
+\tcp image arch/x86/boot/bzImage
+""",
+    "Kbuild": "obj-y += mm/\n",
+    "mm/migrate.c": "one\ntwo\nthree\nfour\nfive\nsix\nseven\n",
+    "mm/Makefile": "obj-y += migrate.o\n",
+    "scripts/kconfig/merge_config.sh": '#!/bin/sh\nshift\nbase=$1\nshift\ncat "$@" >> "$base"\n',
+}
+
+
+def _bzimage(release: str) -> bytes:
+    """The header of a bootable image of that release."""
+    header = bytearray(0x1000)
+    header[0x202:0x206] = b"HdrS"
+    header[0x20E:0x210] = (0x400).to_bytes(2, "little")
+    text = f"{release} (pagehaul@pagehaul) #1 SMP".encode()
+    header[0x600 : 0x600 + len(text)] = text
+    return bytes(header)
+
+
+@pytest.fixture
+def bzimage() -> Callable[[str], bytes]:
+    """Makes the header of a bootable image of a release."""
+    return _bzimage
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache of the test's own."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv("PAGEHAUL_CACHE", str(path))
+    path.mkdir()
+    yield path
+    paths.remove_tree(path)
+
+
+@pytest.fixture
+def kernel_dir(tmp_path: Path) -> Path:
+    """A directory that the tool takes for a kernel's source."""
+    root = tmp_path / "linux-6.12.99"
+    for name, text in KERNEL_FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    (root / "scripts/kconfig/merge_config.sh").chmod(0o755)
+    (root / "image").write_bytes(_bzimage("6.12.99-test"))
+    return root
+
+
+@pytest.fixture
+def fake_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """Put a shell script of that name in front of everything in PATH."""
+    directory = tmp_path / "fake-bin"
+    directory.mkdir()
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+
+    def make(name: str, script: str) -> Path:
+        path = directory / name
+        path.write_text(f"#!/bin/bash\n{script}")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def alive() -> Callable[[str], bool]:
+    """Tells whether a process with that text in its command line stays."""
+
+    def look(pattern: str) -> bool:
+        for _ in range(20):
+            found = subprocess.run(["pgrep", "--full", pattern], capture_output=True, check=False)
+            if found.returncode != 0:
+                return False
+            time.sleep(0.1)
+        return True
+
+    return look

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The benchmark's plan and arithmetic, on a machine that is made up here."""
+
+import json
+import os
+import shlex
+import subprocess
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagehaul import bench, cprogs, machines
+from pagehaul.errors import PagehaulError
+from pagehaul.experiments import EXPERIMENTS, Cell, Shape, Size
+from pagehaul.machines import Turn
+from pagehaul.paths import REPO
+from pagehaul.results import Results, load, parse
+
+
+def options(line: str) -> dict[str, Any]:
+    """The words of a plan's line, as movebench would understand them."""
+    found: dict[str, Any] = {"knobs": {}}
+    for word in shlex.split(line):
+        name, _, value = word.removeprefix("--").partition("=")
+        if name == "knob":
+            knob, _, setting = value.partition("=")
+            found["knobs"][knob] = int(setting)
+        else:
+            found[name] = int(value) if value else True
+    return found
+
+
+@dataclass
+class Model:
+    """Plays both kernels: Pagehaul with 2 CPUs moves at 3 bytes a nanosecond, all else at 2."""
+
+    only: tuple[str, ...] = ("vanilla", "pagehaul")
+    mismatches: int = 0
+    not_moved: dict[str, int] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
+    lost_lines: int = 0
+    boots: list[list[tuple[str, dict[str, Any]]]] = field(default_factory=list)
+
+    def kernels(self) -> tuple[str, ...]:
+        return self.only
+
+    def machines(self) -> tuple[str, ...]:
+        return ("icount", "parallel") if len(self.only) == 2 else ("parallel",)
+
+    def nodes(self) -> tuple[int, int]:
+        return 0, 1
+
+    def size(self, machine: str, quick: bool) -> Size:
+        return Size(quick, 1 if machine == "icount" else 2, 1152, 1)
+
+    def environment(self) -> dict[str, Any]:
+        return {"machines": {}}
+
+    def run(
+        self,
+        machine: str,
+        quick: bool,
+        turns: Sequence[Turn],
+        timeout: float,
+        on_line: Callable[[], None],
+    ) -> list[tuple[str, dict[str, Any]]]:
+        lines = [(turn.kernel, options(turn.line)) for turn in turns]
+        self.boots.append(lines)
+        measured = lines[self.lost_lines :]
+        return [(kernel, self.measure(kernel, line)) for kernel, line in measured]
+
+    def measure(self, kernel: str, line: dict[str, Any]) -> dict[str, Any]:
+        size = line["folio-kb"] * 1024 * line["folios"]
+        speed = 3 if line["knobs"].get("max_helpers", 0) == 1 else 2
+        error = self.errors.get(line["folio-kb"])
+        reps = 0 if error else line["reps"]
+        return {
+            "label": str(line["label"]),
+            "ns": [size // speed] * reps,
+            "moved_bytes": [size] * reps,
+            "not_moved": self.not_moved.get(kernel, 0),
+            "statuses": {"-16": 1},
+            "bytes_verified": size * reps,
+            "mismatches": self.mismatches,
+            "counters": {"vmstat.pgmigrate_success": reps},
+            "error": error,
+        }
+
+
+def measure(model: Model, *names: str) -> Results:
+    done: list[str] = []
+    results = bench.measure(
+        [EXPERIMENTS[name] for name in names],
+        model,
+        quick=True,
+        on_part=lambda _, name: done.append(name),
+    )
+    assert done == [name for name in names if results.of(name)]
+    return results
+
+
+def test_kernels_take_turns_and_swap_who_is_first() -> None:
+    model = Model()
+    measure(model, "classic")
+    first, second = ([kernel for kernel, _ in boot[:12]] for boot in model.boots)
+    vanilla, pagehaul = ["vanilla"], ["pagehaul"] * 3
+    assert first == vanilla + pagehaul + pagehaul + vanilla + vanilla + pagehaul
+    assert second == pagehaul + vanilla + vanilla + pagehaul + pagehaul + vanilla
+
+
+def test_all_quick_experiments_take_few_boots() -> None:
+    model = Model()
+    results = measure(model, *EXPERIMENTS)
+    # Of both kernels each.
+    assert len(model.boots) <= 4
+    assert results.experiments() == list(EXPERIMENTS)
+    # What is measured is a valid file.
+    document = {
+        "schema": 1,
+        "environment": dict(results.environment),
+        "rows": [vars(row) | {"gbps": list(row.gbps)} for row in results.rows],
+        "integrity": vars(results.integrity),
+    }
+    parse(document, "f")
+
+
+def test_methods_set_their_knobs_on_pagehaul_and_none_on_vanilla() -> None:
+    model = Model()
+    measure(model, "callers")
+    seen = set()
+    for boot in model.boots:
+        for kernel, line in boot:
+            knobs = tuple(sorted(line["knobs"].items()))
+            seen.add((kernel, line["callers"], knobs))
+    assert seen == {
+        ("vanilla", 1, ()),
+        ("vanilla", 2, ()),
+        ("vanilla", 4, ()),
+        ("pagehaul", 1, (("enabled", 0),)),
+        ("pagehaul", 1, (("enabled", 1), ("max_helpers", 0))),
+        ("pagehaul", 1, (("enabled", 1), ("max_helpers", 1))),
+    }
+
+
+def test_rounds_go_through_the_methods_of_a_shape() -> None:
+    cells = [("x", Cell(Shape(4, 64), "pagehaul", method)) for method in ("serial", "batch")]
+    cells.append(("x", Cell(Shape(64, 4), "pagehaul", "batch")))
+    cells += [("x", Cell(Shape(2048, 64), "pagehaul", method)) for method in ("serial", "batch")]
+    effort = bench.Effort(boots=1, rounds=2, target_mb=1, min_reps=3, max_reps=9, timeout=1.0)
+    turns = bench.turns(cells, ["pagehaul"], effort, (2, 5), 0)
+    lines = [options(turn.line) for turn in turns]
+    assert [line["label"] for line in lines] == [0, 1, 0, 1, 2, 2, 3, 4, 3, 4]
+    # 1 MiB by 256 KiB is 4 moves, in 2 rounds; the first of a cell warms up.
+    assert [line["reps"] for line in lines[:4]] == [2, 2, 2, 2]
+    assert [line["warmups"] for line in lines[:4]] == [1, 1, 0, 0]
+    # Large moves warm up once, when the memory is new.
+    assert [line["warmups"] for line in lines[6:]] == [1, 0, 0, 0]
+    assert (lines[0]["from"], lines[0]["to"]) == (2, 5)
+
+
+def test_rows_hold_all_boots_and_their_ratio() -> None:
+    effort = bench.EFFORTS["parallel", True]
+    results = measure(Model(), "classic")
+    (row,) = (r for r in results.rows if r.method == "threads" and r.folio_kb == 2048)
+    assert row.vs_vanilla == pytest.approx(1.5)
+    assert row.instructions_per_page is None
+    assert len(row.gbps) == row.counters["vmstat.pgmigrate_success"] == effort.boots * effort.rounds
+
+
+def test_instructions_are_nanoseconds_of_one_page() -> None:
+    results = measure(Model(), "path-length")
+    assert {row.instructions_per_page for row in results.rows} == {2048.0}
+    assert {row.threads for row in results.rows} == {1}
+
+
+def test_counts_that_differ_are_noted() -> None:
+    class Uneven(Model):
+        def measure(self, kernel: str, line: dict[str, Any]) -> dict[str, Any]:
+            found = super().measure(kernel, line)
+            found["ns"][0] = int(found["ns"][0] * 1.01)
+            return found
+
+    assert measure(Model(), "path-length").environment["notes"] == []
+    notes = measure(Uneven(), "path-length").environment["notes"]
+    assert notes
+    assert all("1 of 5 counts are more than 0.5% from the median" in note for note in notes)
+
+
+def test_vanilla_that_does_not_move_is_an_error() -> None:
+    with pytest.raises(PagehaulError, match="vanilla did not move 1 folios"):
+        measure(Model(not_moved={"vanilla": 1}), "classic")
+
+
+def test_pagehaul_that_does_not_move_is_counted() -> None:
+    results = measure(Model(not_moved={"pagehaul": 1}), "classic")
+    assert results.integrity.not_moved > 0
+    assert "did not move" in results.environment["notes"][0]
+
+
+def test_a_cell_that_fails_is_an_error_unless_it_is_optional() -> None:
+    with pytest.raises(PagehaulError, match=r"hugetlb, 2 MB x 1, serial on vanilla: broken"):
+        measure(Model(errors={2048: "broken"}), "hugetlb")
+    results = measure(Model(errors={1024 * 1024: "no memory"}), "hugetlb")
+    assert results.environment["notes"] == ["hugetlb, 1 GB x 1: left out: no memory"]
+    assert {row.folio_kb for row in results.rows} == {2048}
+
+
+def test_cells_that_never_ran_are_an_error() -> None:
+    with pytest.raises(PagehaulError, match=r"measured (\d+) of \d+ cells"):
+        measure(Model(lost_lines=1), "classic")
+
+
+def test_one_kernel_is_compared_with_itself_off() -> None:
+    results = measure(Model(only=("pagehaul",)), "path-length", "classic")
+    assert results.experiments() == ["classic"]
+    assert "path-length: left out" in results.environment["notes"][0]
+    ratios = [row.vs_vanilla for row in results.rows if row.method == "threads"]
+    assert ratios == pytest.approx([1.5, 1.5])
+
+
+@pytest.mark.parametrize(("mismatches", "code"), [(0, 0), (1, 1)])
+def test_the_exit_status_tells_of_wrong_content(
+    mismatches: int, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
+    monkeypatch.setattr(bench, "Host", lambda _: Model(mismatches=mismatches))
+    args = Namespace(
+        quick=True, experiment=["classic"], json=tmp_path / "r.json", html=None, host=True
+    )
+    assert bench.run(args) == code
+    # 2 shapes by 4 methods, in every round and boot.
+    effort = bench.EFFORTS["parallel", True]
+    expected = 2 * 4 * effort.rounds * effort.boots * mismatches
+    assert load(tmp_path / "r.json").integrity.mismatches == expected
+
+
+def test_a_wrong_directory_is_said_before_anything_is_measured(tmp_path: Path) -> None:
+    args = Namespace(
+        quick=True, experiment=None, json=tmp_path / "no" / "r.json", html=None, host=False
+    )
+    with pytest.raises(PagehaulError, match="its directory does not exist"):
+        bench.run(args)
+
+
+def test_thread_counts_end_with_the_cpus() -> None:
+    assert Size(True, 1, 1).thread_counts() == ()
+    assert Size(True, 2, 1).thread_counts() == (2,)
+    assert Size(True, 6, 1).thread_counts() == (2, 4, 6)
+    assert Size(True, 8, 1).thread_counts() == (2, 4, 8)
+
+
+def test_shapes_that_do_not_fit_are_left_out() -> None:
+    for name in ("folio-count", "folio-size", "classic", "callers", "hugetlb"):
+        for cell in EXPERIMENTS[name].cells(Size(False, 4, 300)):
+            assert cell.shape.bytes <= 300 << 20
+    full = EXPERIMENTS["folio-count"].cells(Size(False, 4, 4096))
+    assert max(cell.shape.bytes for cell in full) == 2 << 30
+
+
+def test_hosts_with_one_node_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(machines, "nodes_with_memory", lambda: [0])
+    with pytest.raises(PagehaulError, match="needs two NUMA nodes with memory"):
+        machines.Host(Path("movebench"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(PagehaulError, match="needs root"):
+        machines.Host(Path("movebench"))
+
+
+def test_output_of_a_program_that_died_is_not_taken() -> None:
+    assert machines.parse_lines('{"a": 1}\n', 1, "", "") == [{"a": 1}]
+    with pytest.raises(PagehaulError, match="exit code 139"):
+        machines.parse_lines('{"a": 1}\n', 139, "", "")
+    with pytest.raises(PagehaulError, match="not JSON"):
+        machines.parse_lines("hello\n", 0, "", "")
+
+
+def begun(referee: machines.Referee, kernel: str) -> list[str]:
+    return sorted(path.name for path in referee.directory(kernel).iterdir())
+
+
+def test_a_turn_begins_when_all_have_booted_and_the_last_has_ended(tmp_path: Path) -> None:
+    order = [
+        Turn("vanilla", "a"),
+        Turn("pagehaul", "b"),
+        Turn("pagehaul", "c"),
+        Turn("vanilla", ""),
+    ]
+    referee = machines.Referee(tmp_path, order, in_turns=True)
+    referee.ready("pagehaul")
+    assert begun(referee, "vanilla") == begun(referee, "pagehaul") == []
+    referee.ready("vanilla")
+    assert (begun(referee, "vanilla"), begun(referee, "pagehaul")) == (["1"], [])
+    referee.done()
+    assert (begun(referee, "vanilla"), begun(referee, "pagehaul")) == (["1"], ["1"])
+    referee.done()
+    referee.done()
+    assert (begun(referee, "vanilla"), begun(referee, "pagehaul")) == (["1", "2"], ["1", "2"])
+    referee.done()
+    referee.abandon()
+    assert "abandoned" in begun(referee, "vanilla")
+
+
+def test_guests_that_count_instructions_do_not_wait(tmp_path: Path) -> None:
+    order = [Turn("vanilla", "a"), Turn("pagehaul", "b"), Turn("vanilla", "c")]
+    referee = machines.Referee(tmp_path, order, in_turns=False)
+    assert (begun(referee, "vanilla"), begun(referee, "pagehaul")) == (["1", "2"], ["1"])
+
+
+@pytest.fixture(scope="module")
+def movebench() -> str:
+    return str(cprogs.build_static(REPO / "bench") / "movebench")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--folio-kb=3"], "not a number from 4"),
+        (["--folio-kb=12"], "not a power of two"),
+        (["--reps=0"], "not a number from 1"),
+        (["--reps=-1"], "not a number"),
+        (["--from=1", "--to=1"], "to itself"),
+        (["--knob=enabled"], "not NAME=VALUE"),
+        (["--knob=../x=1"], "not NAME=VALUE"),
+        (["--what"], "usage"),
+        (["rest"], "unexpected argument"),
+        (["--plan=/no/such/file"], "cannot read the plan"),
+    ],
+)
+def test_movebench_refuses_wrong_options(movebench: str, words: list[str], message: str) -> None:
+    found = subprocess.run([movebench, *words], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert message in found.stderr
+    assert found.stdout == ""
+
+
+def test_movebench_understands_every_line_of_every_plan(movebench: str, tmp_path: Path) -> None:
+    """A node that no machine has: each line is understood, and fails before anything is moved."""
+    size = Size(quick=True, cpus=2, node_mb=1152, gigantic_pages=1)
+    named = [(e.name, cell) for e in EXPERIMENTS.values() for cell in e.cells(size)]
+    effort = bench.EFFORTS["parallel", True]
+    turns = bench.turns(named, ("vanilla", "pagehaul"), effort, (1021, 1022), 0)
+    lines = [turn.line for turn in turns]
+    found = subprocess.run(
+        [movebench, "--plan", "-"],
+        input="# a comment\n\n" + "\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 1
+    parsed = machines.parse_lines(found.stdout, found.returncode, found.stderr, "")
+    assert len(parsed) == len(lines)
+    assert all(line["error"] and not line["ns"] for line in parsed)
+
+
+def test_movebench_waits_for_its_turn(movebench: str, tmp_path: Path) -> None:
+    words = [movebench, "--plan=-", f"--turns={tmp_path}"]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write("--label=0 --from=1021 --to=1022\n" * 3)
+        process.stdin.close()
+        assert process.stderr.readline() == "movebench: ready\n"
+        (tmp_path / "1").touch()
+        assert json.loads(process.stdout.readline())["error"]
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        (tmp_path / "abandoned").touch()
+        assert process.wait(10) == 1
+        assert process.stdout.read() == ""

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Building, with a kernel whose Makefile only pretends: no kernel is compiled here."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pagehaul import build, host, tree
+from pagehaul.errors import PagehaulError
+
+
+@pytest.fixture
+def setting(cache: Path, kernel_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Directory of kernel/, patches/ and configs/ for the pretended kernel."""
+    for name in ("kernel", "patches", "configs"):
+        (tmp_path / name).mkdir()
+    for name, text in {
+        "base": "CONFIG_BASE=y\n# CONFIG_OFF is not set\n",
+        "x86_64": "CONFIG_X86=y\n",
+        "pagehaul": "CONFIG_OURS=y\n",
+        "debug": "CONFIG_DEBUG=y\n",
+    }.items():
+        (tmp_path / f"configs/{name}.config").write_text(f"# a comment\n\n{text}")
+    monkeypatch.setattr(build, "CONFIGS", tmp_path / "configs")
+    monkeypatch.setattr(tree.prepare, "__defaults__", (tmp_path / "kernel", tmp_path / "patches"))
+    monkeypatch.setattr(host, "need_for", lambda group: None)
+    return tmp_path
+
+
+def builds(kernel: build.Kernel) -> int:
+    return len((kernel.tree / "builds").read_text().splitlines())
+
+
+def test_kernel_is_built(setting: Path, kernel_dir: Path, bzimage: Callable[[str], bytes]) -> None:
+    kernel = build.build("pagehaul", str(kernel_dir))
+    assert kernel.release == "6.12.99-test"
+    assert kernel.image.read_bytes() == bzimage("6.12.99-test")
+    options = build.read_options(kernel.config)
+    assert options == {"TINY": "y", "BASE": "y", "OFF": "n", "X86": "y", "OURS": "y"}
+
+
+@pytest.mark.parametrize(
+    ("variant", "options"),
+    [("vanilla", set()), ("pagehaul", {"OURS"}), ("debug", {"OURS", "DEBUG"})],
+)
+def test_variant_has_its_options(
+    setting: Path, kernel_dir: Path, variant: str, options: set[str]
+) -> None:
+    got = build.read_options(build.build(variant, str(kernel_dir)).config)
+    assert {name for name in got if name in ("OURS", "DEBUG")} == options
+
+
+def test_nothing_changed_builds_nothing(setting: Path, kernel_dir: Path) -> None:
+    first = build.build("pagehaul", str(kernel_dir))
+    config_time = first.config.stat().st_mtime_ns
+    assert build.build("pagehaul", str(kernel_dir)) == first
+    assert builds(first) == 1
+    assert first.config.stat().st_mtime_ns == config_time
+
+
+@pytest.mark.parametrize("what", ["kernel/new.c", "configs/base.config", "image"])
+def test_change_is_built(setting: Path, kernel_dir: Path, what: str) -> None:
+    kernel = build.build("pagehaul", str(kernel_dir))
+    if what == "image":
+        kernel.image.unlink()
+    else:
+        with (setting / what).open("a") as file:
+            file.write("CONFIG_MORE=y\n")
+    again = build.build("pagehaul", str(kernel_dir))
+    assert builds(again) == 2
+
+
+def test_failed_build_is_tried_again(setting: Path, kernel_dir: Path) -> None:
+    kernel = build.build("pagehaul", str(kernel_dir))
+    lines = (kernel_dir / "Makefile").read_text().splitlines()
+    at = lines.index("bzImage:")
+    (setting / "patches/0001-break.patch").write_text(
+        f"--- a/Makefile\n+++ b/Makefile\n@@ -{at + 1},4 +{at + 1},5 @@\n {lines[at]}\n"
+        f" {lines[at + 1]}\n+\techo the compiler complains; false\n"
+        f" {lines[at + 2]}\n {lines[at + 3]}\n"
+    )
+    for attempt in (2, 3):
+        with pytest.raises(PagehaulError, match="the compiler complains"):
+            build.build("pagehaul", str(kernel_dir))
+        assert builds(kernel) == attempt
+    (setting / "patches/0001-break.patch").unlink()
+    build.build("pagehaul", str(kernel_dir))
+    assert builds(kernel) == 4
+
+
+def test_dropped_option_is_an_error(setting: Path, kernel_dir: Path) -> None:
+    (setting / "configs/pagehaul.config").write_text("CONFIG_OURS=y\nCONFIG_DROPPED=y\n")
+    with pytest.raises(PagehaulError, match="CONFIG_DROPPED=y became n"):
+        build.build("pagehaul", str(kernel_dir))
+
+
+@pytest.mark.parametrize(
+    ("fragment", "config", "wrong"),
+    [
+        ("CONFIG_A=y\n", "CONFIG_A=y\n", ""),
+        ("CONFIG_A=y\n", "CONFIG_A=m\n", "CONFIG_A=y became m"),
+        ("CONFIG_A=64\n", "CONFIG_A=8\n", "CONFIG_A=64 became 8"),
+        ("# CONFIG_A is not set\n", "", ""),
+        ("# CONFIG_A is not set\n", "# CONFIG_A is not set\n", ""),
+        ("# CONFIG_A is not set\n", "CONFIG_A=y\n", "CONFIG_A=n became y"),
+        ("CONFIG_A=y\n", "CONFIG_AB=y\n", "CONFIG_A=y became n"),
+    ],
+)
+def test_options_are_checked(tmp_path: Path, fragment: str, config: str, wrong: str) -> None:
+    (tmp_path / "fragment").write_text(fragment)
+    (tmp_path / "config").write_text(config)
+    if not wrong:
+        build.check_options(tmp_path / "config", [tmp_path / "fragment"])
+        return
+    with pytest.raises(PagehaulError, match=wrong):
+        build.check_options(tmp_path / "config", [tmp_path / "fragment"])
+
+
+def test_later_fragment_overrides(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("CONFIG_A=y\nCONFIG_B=y\n")
+    (tmp_path / "two").write_text("# CONFIG_A is not set\n")
+    assert build.read_options(tmp_path / "one", tmp_path / "two") == {"A": "n", "B": "y"}
+
+
+def test_line_that_is_no_option_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("CONFIG_A=y\nCONFIG-B=y\n")
+    with pytest.raises(PagehaulError, match=r"one:2: not an option: CONFIG-B=y"):
+        build.read_options(tmp_path / "one")
+
+
+def test_the_projects_own_fragments_are_well_formed() -> None:
+    for fragment in (build.REPO / "configs").glob("*.config"):
+        assert build.read_options(fragment)
+
+
+def test_image_from_elsewhere(tmp_path: Path, bzimage: Callable[[str], bytes]) -> None:
+    (tmp_path / "bzImage").write_bytes(bzimage("6.1.0-9-amd64"))
+    assert build.foreign(tmp_path / "bzImage").release == "6.1.0-9-amd64"
+    (tmp_path / "text").write_text("no kernel")
+    for name in ("text", "missing"):
+        with pytest.raises(PagehaulError, match=name):
+            build.foreign(tmp_path / name)

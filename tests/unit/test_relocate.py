@@ -1,0 +1,474 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The order in which pages are moved, against a model of move_pages(2) as the kernel does it."""
+
+import errno
+import os
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from pagehaul.addrspace import BASE_PAGE, Kind, Mapping, Process, Regions
+from pagehaul.movepages import UNWRITTEN, Addresses, Status
+from pagehaul.relocate import (
+    STAY,
+    Outcome,
+    Plan,
+    Relocator,
+    Window,
+    describe,
+    relocate,
+    window_bytes,
+    windows,
+)
+
+MB = 1 << 20
+THP = 2 * MB
+START = 0x7F0000000000  # aligned to any folio
+
+
+@dataclass
+class Folio:
+    """Some pages that move together."""
+
+    pages: list[int]
+    node: int
+    pinned: bool = False
+    shared: bool = False
+    homeless: bool = False  # no free huge page for it anywhere, and it cannot be split
+    asked: int = 0  # times an address of it was given to move()
+
+
+@dataclass
+class Model:
+    """do_pages_move() and migrate_pages() of Linux 6.12, on a dictionary of pages."""
+
+    room: dict[int, int] = field(default_factory=dict)  # bytes; absent: any amount
+    splits: bool = True  # a large folio without a place is split, as by MPOL_MF_MOVE
+    calls: int = 0
+    lists: int = 0
+    ends_after: int | None = None  # calls of move() until the process ends
+
+    def __post_init__(self) -> None:
+        self.folio: dict[int, Folio] = {}
+        self.page_size = BASE_PAGE
+        self._lock = threading.Lock()
+
+    def map(self, start: int, size: int, **how: bool) -> Folio:
+        """One folio of `size` bytes on node 0."""
+        folio = Folio(list(range(start, start + size, self.page_size)), 0, **how)
+        self.folio.update(dict.fromkeys(folio.pages, folio))
+        return folio
+
+    def query(self, addresses: Addresses) -> Status:
+        with self._lock:
+            where = (self.folio.get(address) for address in addresses.tolist())
+            return np.array([f.node if f else -errno.ENOENT for f in where], np.int32)
+
+    def _take(self, folio: Folio, node: int) -> bool:
+        size = len(folio.pages) * self.page_size
+        if folio.homeless or self.room.get(node, size) < size:
+            return False
+        if node in self.room:
+            self.room[node] -= size
+        folio.node = node
+        return True
+
+    def _migrate(self, folios: list[Folio], node: int) -> int:
+        self.lists += bool(folios)
+        failed = 0
+        for folio in folios:
+            if folio.pinned:
+                failed += 1
+            elif not self._take(folio, node):
+                if len(folio.pages) == 1 or not self.splits:
+                    return -errno.ENOMEM
+                pieces = [self.map(page, self.page_size) for page in folio.pages]
+                # What becomes of the pieces is in the number returned, without an errno.
+                failed += not all([self._take(piece, node) for piece in pieces])
+        return failed
+
+    def move(self, addresses: Addresses, node: int) -> tuple[int, Status]:
+        with self._lock:
+            self.calls += 1
+            if self.ends_after is not None and self.calls > self.ends_after:
+                raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
+            return self._move(addresses.tolist(), node)
+
+    def _move(self, addresses: list[int], node: int) -> tuple[int, Status]:
+        status = np.full(len(addresses), UNWRITTEN, np.int32)
+        waiting: list[Folio] = []
+        start = 0
+        for i, address in enumerate(addresses):
+            folio = self.folio.get(address)
+            if folio:
+                folio.asked += 1
+            if folio is None:
+                answer = -errno.ENOENT
+            elif folio.node == node:
+                answer = node
+            elif folio.shared:
+                answer = -errno.EACCES
+            elif any(folio is other for other in waiting):
+                answer = -errno.EBUSY
+            else:
+                if not waiting:
+                    start = i
+                waiting.append(folio)
+                continue
+            status[i] = answer
+            if waiting:
+                result = self._migrate(waiting, node)
+                if result:
+                    return (result + len(addresses) - i - 1 if result > 0 else result), status
+                status[start:i] = node
+                waiting = []
+        if waiting:
+            result = self._migrate(waiting, node)
+            if result:
+                return result, status
+            status[start:] = node
+        return 0, status
+
+
+def plan(sources: tuple[int, ...] = (0,), destinations: tuple[int, ...] = (1,)) -> Plan:
+    return Plan(sources, destinations, THP)
+
+
+def window(size: int, kind: Kind = Kind.BASE, page_size: int = BASE_PAGE) -> Window:
+    return Window(kind, page_size, ((START, START + size),))
+
+
+def fill(model: Model, size: int, folio_size: int, **how: bool) -> list[Folio]:
+    return [model.map(at, folio_size, **how) for at in range(START, START + size, folio_size)]
+
+
+@pytest.mark.parametrize("folio_size", [4096, 8192, 65536, MB, THP])
+def test_every_folio_is_named_once(folio_size: int) -> None:
+    model = Model()
+    folios = fill(model, 8 * MB, folio_size)
+    outcome = Relocator(model, plan()).move_window(window(8 * MB))
+    assert outcome == Outcome(moved=8 * MB)
+    assert {folio.asked for folio in folios} == {1}
+    assert all(folio.node == 1 for folio in folios)
+    # One list for the pages that probe, and one for each size below, at most.
+    assert model.lists == model.calls <= 11
+
+
+def test_huge_pages_go_in_one_list() -> None:
+    model = Model()
+    folios = fill(model, 16 * MB, THP)
+    outcome = Relocator(model, plan()).move_window(window(16 * MB, Kind.THP, THP))
+    assert outcome == Outcome(moved=16 * MB)
+    assert (model.calls, model.lists) == (1, 1)
+    assert {folio.asked for folio in folios} == {1}
+
+
+def test_hugetlb_pages() -> None:
+    model = Model(room={1: 4 * THP}, splits=False)
+    model.page_size = THP
+    fill(model, 8 * THP, THP)
+    outcome = Relocator(model, plan()).move_window(window(8 * THP, Kind.HUGETLB, THP))
+    assert outcome == Outcome(moved=4 * THP, left=Counter({errno.ENOMEM: 4 * THP}))
+
+
+def test_folio_that_is_not_aligned_in_the_address_space() -> None:
+    model = Model()
+    folios = [model.map(START + 4096 * (3 + 16 * i), 65536) for i in range(100)]
+    size = 4096 * (3 + 1600)
+    part = Window(Kind.BASE, BASE_PAGE, ((START + 4096 * 3, START + size),))
+    assert Relocator(model, plan()).move_window(part) == Outcome(moved=100 * 65536)
+    assert {folio.asked for folio in folios} == {1}
+
+
+def test_pinned_pages_do_not_keep_the_others() -> None:
+    """A list that fails ends the system call; what was behind it has to be moved all the same."""
+    model = Model()
+    folios = fill(model, 4 * MB, BASE_PAGE)
+    for i in range(0, len(folios), 7):
+        folios[i].pinned = True
+    for i in range(3, len(folios), 11):
+        folios[i].shared = not folios[i].pinned
+    outcome = Relocator(model, plan()).move_window(window(4 * MB))
+    pinned = sum(folio.pinned for folio in folios)
+    shared = sum(folio.shared for folio in folios)
+    assert outcome.left == {errno.EBUSY: pinned * 4096, errno.EACCES: shared * 4096}
+    assert outcome.moved == (len(folios) - pinned - shared) * 4096
+    assert all((folio.node == 1) != (folio.pinned or folio.shared) for folio in folios)
+    assert {folio.asked for folio in folios} == {1}, "what was tried is not tried again"
+
+
+def test_last_list_that_fails_is_not_tried_again() -> None:
+    model = Model()
+    folios = fill(model, MB, BASE_PAGE)
+    folios[50].shared = True
+    folios[200].pinned = True
+    outcome = Relocator(model, plan()).move_window(window(MB))
+    assert outcome.left == {errno.EBUSY: 4096, errno.EACCES: 4096}
+    assert {folio.asked for folio in folios} == {1}
+
+
+def test_pinned_and_shared_huge_pages() -> None:
+    model = Model()
+    folios = fill(model, 16 * MB, THP)
+    folios[0].pinned = folios[5].pinned = True
+    folios[2].shared = folios[7].shared = True
+    outcome = Relocator(model, plan()).move_window(window(16 * MB, Kind.THP, THP))
+    assert outcome.moved == 4 * THP
+    assert outcome.left == {errno.EBUSY: 2 * THP, errno.EACCES: 2 * THP}
+    # A folio that cannot be moved is tried a second time, to tell it from a split one; not 512.
+    assert max(folio.asked for folio in folios) <= 2
+
+
+def test_any_mixture_is_accounted_for_to_the_byte() -> None:
+    for seed in range(40):
+        chance = random.Random(seed)
+        model = Model()
+        at, folios = START, []
+        while at < START + 12 * MB:
+            size = chance.choice([4096] * 6 + [16384, 65536, 65536, 262144, THP])
+            at = -(-at // size) * size + chance.choice([0, 0, 0, 4096 * chance.randrange(8)])
+            pinned = chance.random() < 0.05
+            shared = not pinned and chance.random() < 0.05
+            folios.append(model.map(at, size, pinned=pinned, shared=shared))
+            at += size
+        outcome = Relocator(model, plan()).move_window(window(at - START))
+        expected: Counter[str] = Counter()
+        for folio in folios:
+            what = "pinned" if folio.pinned else "shared" if folio.shared else "moved"
+            expected[what] += len(folio.pages) * 4096
+            assert (folio.node == 1) == (what == "moved")
+        assert outcome.moved == expected["moved"]
+        assert outcome.left.total() == expected["pinned"] + expected["shared"]
+        assert outcome.left[errno.EACCES] == expected["shared"]
+        assert outcome.gone == 0
+
+
+def test_full_node() -> None:
+    model = Model(room={1: MB})
+    fill(model, 4 * MB, BASE_PAGE)
+    relocator = Relocator(model, plan())
+    outcome = relocator.move_window(window(4 * MB))
+    assert outcome == Outcome(moved=MB, left=Counter({errno.ENOMEM: 3 * MB}))
+    calls = model.calls
+    assert calls < 10
+    again = relocator.move_window(window(4 * MB))
+    assert again.left == {errno.ENOMEM: 3 * MB}
+    assert model.calls == calls, "a full node is not asked again"
+
+
+def test_huge_pages_that_are_split_for_want_of_room() -> None:
+    model = Model(room={1: 3 * MB})
+    fill(model, 4 * THP, THP)
+    outcome = Relocator(model, plan()).move_window(window(4 * THP, Kind.THP, THP))
+    assert outcome == Outcome(moved=3 * MB, left=Counter({errno.ENOMEM: 5 * MB}))
+
+
+def test_huge_page_that_is_split_before_it_is_moved() -> None:
+    """By the process itself, between being found and being named."""
+    model = Model()
+    fill(model, 4 * THP, THP)
+    original = model._move
+
+    def split_first(addresses: list[int], node: int) -> tuple[int, Status]:
+        model._move = original  # type: ignore[method-assign]
+        fill(model, THP, 65536)
+        return original(addresses, node)
+
+    model._move = split_first  # type: ignore[method-assign]
+    outcome = Relocator(model, plan()).move_window(window(4 * THP, Kind.THP, THP))
+    assert outcome == Outcome(moved=4 * THP)
+    assert {folio.node for folio in model.folio.values()} == {1}
+
+
+def test_piece_of_a_huge_page_that_cannot_be_moved() -> None:
+    """The kernel splits the huge page, and one piece in its middle stays."""
+    model = Model()
+    fill(model, 2 * THP, THP)
+    original = model._take
+
+    def take(folio: Folio, node: int) -> bool:
+        whole, pinned = len(folio.pages) > 1, folio.pages[0] == START + 100 * 4096
+        return not whole and not pinned and original(folio, node)
+
+    model._take = take  # type: ignore[method-assign]
+    outcome = Relocator(model, plan()).move_window(window(2 * THP, Kind.THP, THP))
+    assert outcome == Outcome(moved=2 * THP - 4096, left=Counter({errno.ENOMEM: 4096}))
+
+
+def test_what_a_full_node_cannot_take_goes_to_the_others() -> None:
+    model = Model(room={1: MB})
+    folios = fill(model, 8 * MB, BASE_PAGE)
+    outcome = Relocator(model, plan((0,), (1, 2, 3))).move_window(window(8 * MB))
+    assert outcome == Outcome(moved=8 * MB)
+    nodes = Counter(folio.node for folio in folios)
+    assert nodes[1] == MB // 4096
+    assert nodes[2] + nodes[3] == 7 * MB // 4096
+
+
+def test_one_large_folio_without_a_place_does_not_make_a_node_full() -> None:
+    model = Model(splits=False)
+    for at in range(0, 3 * MB, 4096):
+        model.map(START + at, 4096)
+    model.map(START + 4 * MB, THP, homeless=True)
+    outcome = Relocator(model, plan()).move_window(window(6 * MB))
+    assert (outcome.moved, outcome.left.total()) == (3 * MB, THP)
+
+
+def test_pairs_keep_their_relative_position() -> None:
+    """FROM 0,1 to TO 1,2: what comes to node 1 is not moved on to node 2."""
+    model = Model()
+    folios = fill(model, 4 * MB, 65536)
+    for folio in folios[::2]:
+        folio.node = 1
+    before = [folio.node for folio in folios]
+    outcome = Relocator(model, plan((0, 1), (1, 2))).move_window(window(4 * MB))
+    assert outcome == Outcome(moved=4 * MB)
+    assert [folio.node for folio in folios] == [node + 1 for node in before]
+
+
+def test_spreading_keeps_huge_pages_whole_and_balances() -> None:
+    model = Model()
+    folios = fill(model, 24 * MB, 65536)
+    Relocator(model, plan((0,), (1, 2, 3))).move_window(window(24 * MB))
+    pieces = [{folio.node for folio in folios[i : i + 32]} for i in range(0, len(folios), 32)]
+    assert all(len(nodes) == 1 for nodes in pieces)
+    assert Counter(nodes.pop() for nodes in pieces) == {1: 4, 2: 4, 3: 4}
+
+
+def test_pages_on_other_nodes_are_left_alone() -> None:
+    model = Model()
+    folios = fill(model, MB, BASE_PAGE)
+    for folio in folios[:100]:
+        folio.node = 2
+    outcome = Relocator(model, plan()).move_window(window(MB))
+    assert outcome == Outcome(moved=MB - 100 * 4096)
+    assert all(folio.node == 2 and not folio.asked for folio in folios[:100])
+
+
+def test_what_a_plan_moves() -> None:
+    assert plan((0, 1), (1, 0)).moving == (0, 1)
+    assert plan((0, 1), (0, 2)).moving == (1,)
+    assert plan((0, 1, 2), (1,)).moving == (0, 2)
+    assert plan((0,), (0, 1)).moving == ()
+    assert plan((0, 1), (0, 1)).moving == ()
+    home = np.array([0, 1, 2, 3, -errno.ENOENT], np.int32)
+    addresses = np.arange(5, dtype=np.uint64) * np.uint64(4096)
+    targets = plan((0, 1, 2), (1,)).targets(addresses, home, BASE_PAGE)
+    assert targets.tolist() == [1, STAY, 1, STAY, STAY]
+
+
+class FakeProcess(Process):
+    """A process with given regions."""
+
+    def __init__(self, regions: list[Regions]) -> None:
+        self._regions = regions
+
+    def present(self, mapping: Mapping) -> Iterator[Regions]:
+        yield from self._regions
+
+
+def regions(kind: Kind, page_size: int, parts: Iterable[tuple[int, int]]) -> Regions:
+    bounds = np.array(list(parts), np.uint64)
+    return Regions(kind, page_size, bounds[:, 0], bounds[:, 1])
+
+
+def test_windows_cover_everything_once_and_cut_no_huge_page() -> None:
+    scattered = [(START + 3 * 4096 + i * 3 * MB, START + i * 3 * MB + 2 * MB) for i in range(50)]
+    long = [(START + 1000 * MB, START + 1100 * MB)]
+    giant = [(START + 2048 * MB, START + 5120 * MB)]
+    process = FakeProcess(
+        [
+            regions(Kind.BASE, BASE_PAGE, scattered),
+            regions(Kind.THP, THP, long),
+            regions(Kind.HUGETLB, 1024 * MB, giant),
+        ]
+    )
+    cut = list(windows(process, [Mapping(0, 1, BASE_PAGE, {})], 8 * MB, THP))
+    for kind, parts in ((Kind.BASE, scattered), (Kind.THP, long), (Kind.HUGETLB, giant)):
+        mine = [each for each in cut if each.kind is kind]
+        step = mine[0].page_size
+        expected = [address for low, high in parts for address in range(low, high, step)]
+        assert np.concatenate([each.addresses() for each in mine]).tolist() == expected
+        for each in mine:
+            size = sum(end - start for start, end in each.parts)
+            assert size <= max(8 * MB + THP, step)
+    ends = {end for low, end in scattered + long}
+    for each in cut:
+        assert all(end % THP == 0 or end in ends for _, end in each.parts)
+
+
+def test_window_size() -> None:
+    assert window_bytes(100 << 30, 8) == 128 * MB
+    assert window_bytes(1, 8) == 8 * MB
+    assert window_bytes(256 * MB, 2) == 32 * MB
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_many_windows_by_several_threads(threads: int) -> None:
+    model = Model()
+    folios = fill(model, 64 * MB, 65536)
+    work = [
+        Window(Kind.BASE, BASE_PAGE, ((START + i * 4 * MB, START + (i + 1) * 4 * MB),))
+        for i in range(16)
+    ]
+    total = Outcome()
+    relocate(Relocator(model, plan()), iter(work), threads, total.add)
+    assert total == Outcome(moved=64 * MB)
+    assert {folio.asked for folio in folios} == {1}
+
+
+def test_process_that_ends_in_the_middle() -> None:
+    model = Model(ends_after=4)
+    fill(model, 64 * MB, BASE_PAGE)
+    work = [
+        Window(Kind.BASE, BASE_PAGE, ((START + i * 4 * MB, START + (i + 1) * 4 * MB),))
+        for i in range(16)
+    ]
+    total = Outcome()
+    with pytest.raises(ProcessLookupError):
+        relocate(Relocator(model, plan()), iter(work), 1, total.add)
+    assert total == Outcome(moved=8 * MB), "windows before the end are reported"
+
+
+def test_stopping() -> None:
+    model = Model()
+    fill(model, MB, BASE_PAGE)
+    relocator = Relocator(model, plan())
+    original = model._migrate
+
+    def stop(folios: list[Folio], node: int) -> int:
+        relocator.stop.set()
+        return original(folios, node)
+
+    model._migrate = stop  # type: ignore[method-assign]
+    outcome = relocator.move_window(window(MB))
+    assert outcome.moved > 0, "what the kernel has begun is moved, and counted"
+    assert outcome.left == {errno.EINTR: MB - outcome.moved}
+    assert relocator.move_window(window(MB)) == Outcome()
+
+
+def test_pages_that_go_away() -> None:
+    model = Model()
+    fill(model, MB, BASE_PAGE)
+    relocator = Relocator(model, plan())
+    original = model._migrate
+
+    def free_some(folios: list[Folio], node: int) -> int:
+        for at in range(START + 512 * 1024, START + MB, BASE_PAGE):
+            model.folio.pop(at, None)
+        return original(folios, node)
+
+    model._migrate = free_some  # type: ignore[method-assign]
+    outcome = relocator.move_window(window(MB))
+    assert (outcome.moved, outcome.gone, outcome.left) == (MB // 2, MB // 2, Counter())
+
+
+def test_reasons_are_in_words() -> None:
+    assert "pinned" in describe(errno.EBUSY)
+    assert "--all" in describe(errno.EACCES)
+    assert describe(errno.EPERM) == os.strerror(errno.EPERM)

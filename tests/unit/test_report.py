@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Tables, plots and the page, of results made up here."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from pagehaul import report
+from pagehaul.cli import main
+from pagehaul.results import Integrity, Results, Row, compare, dump
+from pagehaul.tables import experiment_table, published_table, shape_label
+
+
+def row(
+    experiment: str,
+    method: str,
+    gbps: tuple[float, float, float],
+    *,
+    kernel: str = "pagehaul",
+    threads: int = 1,
+    shape: tuple[int, int] = (2048, 64),
+    instructions: float | None = None,
+) -> Row:
+    return Row(
+        experiment=experiment,
+        kernel=kernel,
+        method=method,
+        threads=threads,
+        folio_kb=shape[0],
+        folios=shape[1],
+        bytes=shape[0] * shape[1] * 1024,
+        gbps=gbps,
+        median_gbps=sorted(gbps)[1],
+        vs_vanilla=None,
+        vs_vanilla_min=None,
+        vs_vanilla_max=None,
+        instructions_per_page=instructions,
+        counters={},
+    )
+
+
+def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
+    rows = []
+    for experiment, shape in (
+        ("folio-count", (2048, 64)),
+        ("folio-size", (4, 8192)),
+        ("classic", (4, 100_000)),
+        ("callers", (64, 1024)),
+        ("hugetlb", (2048, 32)),
+    ):
+        rows += [
+            row(experiment, "serial", (2.0, 2.0, 2.0), kernel="vanilla", shape=shape),
+            row(experiment, "serial", (2.0, 2.0, 2.0), shape=shape),
+            row(experiment, "batch", (1.0, 1.9, 2.0), shape=shape),
+            row(experiment, "threads", (2.0, 3.0, 4.0), threads=2, shape=shape),
+        ]
+    rows.append(
+        row("callers", "callers", (1.0, 5.0, 6.0), kernel="vanilla", threads=4, shape=(64, 1024))
+    )
+    for method, count in (("serial", 1005.0), ("batch", 1020.0)):
+        rows.append(row("path-length", method, (1.0, 1.0, 1.0), shape=(4, 8), instructions=count))
+    rows.append(
+        row(
+            "path-length",
+            "serial",
+            (1.0, 1.0, 1.0),
+            kernel="vanilla",
+            shape=(4, 8),
+            instructions=1000.0,
+        )
+    )
+    environment = {
+        "date": "2026-11-20",
+        "kernels": {"vanilla": "6.12.1", "pagehaul": "6.12.1"},
+        "machines": {
+            "parallel": {"accelerator": accelerator},
+            "icount": {"accelerator": accelerator},
+        },
+        "notes": ["a <note>"],
+    }
+    return Results(environment, compare(rows), Integrity(10**9, mismatches, 0))
+
+
+def test_shapes_are_named_for_people() -> None:
+    assert shape_label(4, 100_000) == "4 KB x 100,000"
+    assert shape_label(2048, 1) == "2 MB x 1"
+    assert shape_label(1024 * 1024, 2) == "1 GB x 2"
+
+
+def test_an_experiments_table() -> None:
+    table = experiment_table(results(), "folio-count")
+    assert table.header == ("folios", "vanilla, GB/s", "off", "batch", "2 CPUs")
+    assert table.rows == (
+        (
+            "2 MB x 64",
+            "2.00 (2.00-2.00)",
+            "1.00x (1.00-1.00)",
+            "0.95x (0.50-1.00)",
+            "1.50x (1.00-2.00)",
+        ),
+    )
+
+
+def test_callers_of_vanilla_stand_before_pagehaul() -> None:
+    table = experiment_table(results(), "callers")
+    assert table.header[1:3] == ("vanilla, GB/s", "vanilla, 4 callers")
+    assert table.rows[0][2] == "2.50x (0.50-3.00)"
+
+
+def test_path_length_is_compared_by_instructions() -> None:
+    table = experiment_table(results(), "path-length")
+    assert table.rows == (
+        ("4 KB x 8", "1,000", "1,005 (1.0050)", "1,020 (1.0200)", "1,000", "9 of 9"),
+    )
+
+
+@pytest.mark.parametrize("accelerator", ["tcg", "kvm"])
+def test_emulated_throughputs_carry_a_warning(accelerator: str) -> None:
+    caption = experiment_table(results(accelerator=accelerator), "folio-count").caption
+    assert f"Accelerator: {accelerator}" in caption
+    assert ("mean nothing by themselves" in caption) == (accelerator == "tcg")
+
+
+def test_published_ratios_stand_beside_measured_ones() -> None:
+    table = published_table(results(), "folio-count")
+    assert table is not None
+    (line,) = (line for line in table.rows if line[0] == "2 MB x 64")
+    # Measured batch and 2 CPUs, then published 1, 2, 4, 8, 16, 32 threads by 9.40 GB/s of vanilla.
+    assert line[1:] == ("0.95x", "1.50x", "0.78x", "1.48x", "3.23x", "5.53x", "8.18x", "8.45x")
+    assert "NVIDIA Grace" in table.caption
+    sizes = published_table(results(), "folio-size")
+    assert sizes is not None
+    assert sizes.rows[0] == ("4 KB", "0.95x", "1.50x", "1.72", "1.93", "2.00", "2.07", "2.04")
+    classic = published_table(results(), "classic")
+    assert classic is not None
+    assert classic.rows[0][1:4] == ("0.95x", "1.50x", "1.57 GB/s")
+    assert published_table(results(), "callers") is None
+
+
+class _Checker(HTMLParser):
+    """Counts elements, and sees that they are closed in order."""
+
+    VOID = ("meta", "br", "path", "use", "rect")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.count: dict[str, int] = {}
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def test_the_page_is_complete_in_itself() -> None:
+    text = report.page([results()])
+    checker = _Checker()
+    checker.feed(text)
+    assert checker.open == []
+    assert checker.count["svg"] == 6
+    assert "prefers-color-scheme: dark" in text
+    assert "currentColor" in text
+    assert "#010203" not in text
+    # Nothing is fetched: no address but the names of XML's own vocabularies.
+    addresses = set(re.findall(r"https?://[^\"' )<]+", text))
+    assert all(
+        re.match(r"https?://(www\.w3\.org|matplotlib\.org|purl\.org|creativecommons\.org)", address)
+        for address in addresses
+    )
+    assert not re.search(r"<(script|link|img)\b", text)
+    assert "a &lt;note&gt;" in text
+
+
+def test_ids_of_plots_do_not_collide() -> None:
+    text = report.page([results()])
+    referred = set(re.findall(r"url\(#([^)]+)\)", text))
+    assert referred
+    for name in referred:
+        assert text.count(f'id="{name}"') == 1
+
+
+def test_a_mismatch_is_seen() -> None:
+    assert "0 mismatches" in report.verdict(results())
+    assert '<p class="bad">' in report.page([results(mismatches=3)])
+    assert '<p class="good">' in report.page([results()])
+    assert not report.sound(results(mismatches=1))
+
+
+def test_the_verb_prints_tables_and_writes_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump(results(), tmp_path / "r.json")
+    assert main(["report", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")]) == 0
+    out = capsys.readouterr().out
+    assert "1.50x (1.00-2.00)" in out
+    assert "Grace" in out
+    assert "0 mismatches" in out
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_wrong_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "r.json").write_text('{"schema": 1}')
+    assert main(["report", str(tmp_path / "r.json")]) == 1
+    assert "environment is missing" in capsys.readouterr().err

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The JSON schema: what is accepted, what is refused and why, and the ratios."""
+
+import copy
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagehaul.errors import PagehaulError
+from pagehaul.results import Integrity, Results, Row, compare, dump, load, parse
+
+VANILLA = Row(
+    experiment="folio-count",
+    kernel="vanilla",
+    method="serial",
+    threads=1,
+    folio_kb=64,
+    folios=16,
+    bytes=64 * 1024 * 16,
+    gbps=(1.0, 2.0, 3.0),
+    median_gbps=2.0,
+    vs_vanilla=None,
+    vs_vanilla_min=None,
+    vs_vanilla_max=None,
+    instructions_per_page=None,
+    counters={"vmstat.pgmigrate_success": 48},
+)
+THREADS = replace(
+    VANILLA, kernel="pagehaul", method="threads", threads=2, gbps=(2.0, 3.0, 6.0), median_gbps=3.0
+)
+
+
+def document() -> dict[str, Any]:
+    """A correct file, as JSON."""
+    rows = compare([VANILLA, THREADS])
+    return {
+        "schema": 1,
+        "environment": {"quick": True},
+        "rows": [json.loads(json.dumps(vars(row))) for row in rows],
+        "integrity": {"bytes_verified": 4096, "mismatches": 0},
+    }
+
+
+def test_ratios_are_medians_by_the_median_of_vanillas_serial_row() -> None:
+    vanilla, threads = compare([VANILLA, THREADS])
+    assert vanilla.vs_vanilla == 1.0
+    assert (vanilla.vs_vanilla_min, vanilla.vs_vanilla_max) == (0.5, 1.5)
+    assert threads.vs_vanilla == 1.5
+    assert (threads.vs_vanilla_min, threads.vs_vanilla_max) == (1.0, 3.0)
+
+
+def test_other_shapes_and_experiments_are_no_baseline() -> None:
+    other_count = replace(THREADS, folios=17)
+    other_experiment = replace(THREADS, experiment="hugetlb")
+    other_size = replace(THREADS, folio_kb=128)
+    for row in compare([VANILLA, other_count, other_experiment, other_size])[1:]:
+        assert row.vs_vanilla is None
+
+
+def test_vanilla_callers_are_no_baseline() -> None:
+    callers = replace(VANILLA, method="callers", threads=2, gbps=(8.0,), median_gbps=8.0)
+    assert compare([callers, VANILLA, THREADS])[2].vs_vanilla == 1.5
+    assert compare([callers, VANILLA, THREADS])[0].vs_vanilla == 4.0
+
+
+def test_feature_off_is_the_baseline_where_no_vanilla_kernel_ran() -> None:
+    off = replace(VANILLA, kernel="pagehaul")
+    assert compare([off, THREADS])[1].vs_vanilla == 1.5
+    # Beside a vanilla kernel it is a row like any other.
+    slower = replace(off, gbps=(1.0,), median_gbps=1.0)
+    assert compare([slower, VANILLA])[0].vs_vanilla == 0.5
+
+
+def test_a_file_survives_dump_and_load(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    results = Results({"quick": True}, compare([VANILLA, THREADS]), Integrity(4096, 0, 0))
+    dump(results, path)
+    assert load(path) == results
+
+
+def test_the_schema_has_the_documented_fields() -> None:
+    assert set(document()["rows"][0]) >= {
+        "experiment",
+        "kernel",
+        "method",
+        "threads",
+        "folio_kb",
+        "folios",
+        "bytes",
+        "gbps",
+        "median_gbps",
+        "vs_vanilla",
+        "instructions_per_page",
+    }
+    parse(document(), "f")
+
+
+def test_optional_fields_may_be_missing() -> None:
+    short = document()
+    for row in short["rows"]:
+        for field in ("counters", "vs_vanilla_min", "vs_vanilla_max"):
+            del row[field]
+    assert parse(short, "f").rows[1].vs_vanilla == 1.5
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("kernel", "debug", "not one of vanilla, pagehaul"),
+        ("method", "magic", "not one of serial"),
+        ("threads", 0, "must be positive"),
+        ("threads", "2", "not a whole number"),
+        ("threads", True, "not a whole number"),
+        ("folios", -1, "not a whole number"),
+        ("gbps", [], "at least one figure"),
+        ("gbps", [2.0, 0.0], "at least one figure"),
+        ("gbps", [2.0, None], "not a number"),
+        ("gbps", 2.0, "must be a list"),
+        ("median_gbps", 2.5, "not the median of gbps"),
+        ("median_gbps", float("nan"), "not finite"),
+        ("vs_vanilla", 2.0, "not median_gbps by the baseline's"),
+        ("bytes", 1, "not folio_kb times folios"),
+        ("experiment", "", "not a name"),
+        ("counters", {"x": 1.5}, "not a whole number"),
+    ],
+)
+def test_a_wrong_field_is_named(field: str, value: object, message: str) -> None:
+    wrong = copy.deepcopy(document())
+    wrong["rows"][1][field] = value
+    with pytest.raises(PagehaulError, match=message) as caught:
+        parse(wrong, "f.json")
+    assert f"f.json: rows[1].{field}" in str(caught.value)
+
+
+def test_vanilla_cannot_have_used_the_feature() -> None:
+    wrong = document()
+    wrong["rows"][0]["method"] = "batch"
+    with pytest.raises(PagehaulError, match="a vanilla kernel has no batch"):
+        parse(wrong, "f")
+
+
+@pytest.mark.parametrize("field", ["schema", "environment", "rows", "integrity"])
+def test_a_missing_part_is_named(field: str) -> None:
+    wrong = document()
+    del wrong[field]
+    with pytest.raises(PagehaulError, match=f"{field} is missing"):
+        parse(wrong, "f")
+
+
+@pytest.mark.parametrize("field", ["gbps", "vs_vanilla", "instructions_per_page"])
+def test_a_missing_field_of_a_row_is_named(field: str) -> None:
+    wrong = document()
+    del wrong["rows"][0][field]
+    with pytest.raises(PagehaulError, match=f"{field} is missing"):
+        parse(wrong, "f")
+
+
+def test_another_schema_is_refused() -> None:
+    with pytest.raises(PagehaulError, match="schema 2 is not supported"):
+        parse({**document(), "schema": 2}, "f")
+
+
+def test_unreadable_files_are_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(PagehaulError, match="cannot read"):
+        load(tmp_path / "missing.json")
+    bad = tmp_path / "bad.json"
+    bad.write_text("{")
+    with pytest.raises(PagehaulError, match="is not JSON"):
+        load(bad)
+    bad.write_text("[]")
+    with pytest.raises(PagehaulError, match="must be an object"):
+        load(bad)

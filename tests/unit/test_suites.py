@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The `test` verb without kernels: reading results, summing up, comparing."""
+
+import argparse
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from pagehaul import cli, suites, vm
+from pagehaul.build import Kernel
+from pagehaul.errors import PagehaulError
+from pagehaul.results import Row
+from pagehaul.suites import figures, guests, lint, tap, unit
+from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary
+
+KSELFTEST = """\
+TAP version 13
+1..4
+# Starting 4 tests from 4 test cases.
+#  RUN           off.base__mbind.content ...
+ok 1 off.base__mbind.content
+# byte 4096: 0, not d4
+# 7 words are wrong
+not ok 2 off.thp__mbind.content
+ok 3 off.hugetlb_1g__mbind.content # SKIP no 1 GB pages
+ok 4 off.xfs__mbind.content # XFAIL known
+# Totals: pass:1 fail:1 xfail:1 xpass:0 skip:1 error:0
+"""
+
+KUNIT = """\
+    KTAP version 1
+    # Subtest: migrate_copy_job
+    # module: job_kunit
+    1..3
+        KTAP version 1
+        # Subtest: splits
+        1..2
+        ok 1 one chunk
+        ok 2 odd chunks
+    # splits: pass:2 fail:0 skip:0 total:2
+    ok 1 splits
+    # failing: EXPECTATION FAILED at job_kunit.c:7
+    not ok 2 failing
+    ok 3 - no_helpers
+# migrate_copy_job: pass:2 fail:1 skip:0 total:3
+not ok 1 migrate_copy_job
+"""
+
+
+def statuses(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
+    return [(outcome.name, outcome.status.value) for outcome in outcomes]
+
+
+def test_kselftest_output() -> None:
+    outcomes = tap.parse(KSELFTEST)
+    assert statuses(outcomes) == [
+        ("off.base__mbind.content", "passed"),
+        ("off.thp__mbind.content", "failed"),
+        ("off.hugetlb_1g__mbind.content", "skipped"),
+        ("off.xfs__mbind.content", "passed"),
+    ]
+    assert "7 words are wrong" in outcomes[1].why
+    assert outcomes[2].why == "no 1 GB pages"
+
+
+def test_kunit_output_counts_the_innermost_tests() -> None:
+    assert statuses(tap.parse(KUNIT)) == [
+        ("one chunk", "passed"),
+        ("odd chunks", "passed"),
+        ("failing", "failed"),
+        ("no_helpers", "passed"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "TAP version 13\n", "noise\n", "1..0\n"])
+def test_no_test_at_all_is_a_failure(text: str) -> None:
+    assert [outcome.status for outcome in tap.parse(text)] == [Status.FAILED]
+
+
+def test_a_stream_that_is_cut_off_fails() -> None:
+    cut = KSELFTEST[: KSELFTEST.index("not ok 2")]
+    assert statuses(tap.parse(cut))[-1] == ("plan", "failed")
+
+
+def test_a_nested_stream_that_is_cut_off_fails() -> None:
+    cut = KUNIT.replace("        ok 2 odd chunks\n", "")
+    assert ("plan", "failed") in statuses(tap.parse(cut))
+
+
+def test_bail_out_fails() -> None:
+    assert ("bail out", "failed") in statuses(tap.parse("1..1\nBail out! no memory\nok 1 x\n"))
+
+
+def test_a_program_that_skips_itself() -> None:
+    assert tap.parse("TAP version 13\n1..0 # SKIP needs root\n") == [skipped("all", "needs root")]
+
+
+def test_summary_has_the_plain_form() -> None:
+    outcomes = [passed("a"), passed("b"), failed("c", "x"), skipped("d", "y")]
+    assert summary(outcomes) == "2 passed, 1 failed, 1 skipped"
+    assert summary([]) == "0 passed, 0 failed, 0 skipped"
+
+
+def fake_suites(monkeypatch: pytest.MonkeyPatch, **found: Callable[[], list[Outcome]]) -> None:
+    monkeypatch.setattr(suites, "SUITES", found)
+
+
+def test_run_sums_up_in_the_last_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache: Path
+) -> None:
+    fake_suites(
+        monkeypatch,
+        one=lambda: [passed("a"), skipped("b", "no disk")],
+        two=lambda: [passed("c")],
+    )
+    assert suites.run_suites(["one", "two", "one"]) == 0
+    output = capsys.readouterr()
+    assert output.out == "2 passed, 0 failed, 1 skipped\n"
+    assert "no disk" in output.err
+
+
+def test_a_failed_test_is_named_and_gives_exit_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache: Path
+) -> None:
+    fake_suites(monkeypatch, one=lambda: [failed("the pages", "are gone")])
+    assert suites.run_suites(["one"]) == 1
+    output = capsys.readouterr()
+    assert output.out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
+    assert "one: the pages" in output.err
+    assert "are gone" in output.err
+
+
+def test_a_suite_that_stops_fails_and_the_others_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache: Path
+) -> None:
+    def broken() -> list[Outcome]:
+        raise PagehaulError("no compiler")
+
+    fake_suites(monkeypatch, one=broken, two=lambda: [passed("a")], three=lambda: [])
+    assert suites.run_suites(["one", "two", "three"]) == 1
+    output = capsys.readouterr()
+    assert output.out == "1 passed, 2 failed, 0 skipped\n"
+    assert "no compiler" in output.err
+
+
+def test_an_unknown_suite_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        cli.main(["test", "--suite", "nonsense"])
+    assert raised.value.code == 2
+    assert "nonsense" in capsys.readouterr().err
+
+
+def test_suites_may_be_repeated() -> None:
+    parser = argparse.ArgumentParser()
+    suites.add_arguments(parser)
+    assert parser.parse_args(["--suite", "lint", "--suite", "unit"]).suite == ["lint", "unit"]
+
+
+JUNIT = """\
+<testsuites><testsuite name="pytest">
+<testcase classname="tests.unit.test_a" name="test_good" time="0.1"/>
+<testcase classname="tests.unit.test_a" name="test_bad"><failure message="no">x</failure></testcase>
+<testcase classname="tests.unit.test_a" name="test_error"><error message="oh">x</error></testcase>
+<testcase classname="tests.unit.test_a" name="test_skip"><skipped message="why"/></testcase>
+</testsuite></testsuites>
+"""
+
+
+def test_junit() -> None:
+    assert unit.read_junit(JUNIT) == [
+        passed("tests.unit.test_a.test_good"),
+        failed("tests.unit.test_a.test_bad", "no"),
+        failed("tests.unit.test_a.test_error", "oh"),
+        skipped("tests.unit.test_a.test_skip", "why"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("vanilla", "ours", "status"),
+    [
+        (passed("a"), passed("a"), Status.PASSED),
+        (passed("a"), failed("a", "x"), Status.FAILED),
+        (failed("a", "x"), passed("a"), Status.FAILED),
+        (passed("a"), skipped("a", "x"), Status.FAILED),
+        (failed("a", "x"), failed("a", "y"), Status.SKIPPED),
+        (skipped("a", "x"), skipped("a", "x"), Status.SKIPPED),
+        (passed("a"), None, Status.FAILED),
+        (None, passed("a"), Status.FAILED),
+    ],
+)
+def test_compare(vanilla: Outcome | None, ours: Outcome | None, status: Status) -> None:
+    assert guests.compare("a", vanilla, ours).status is status
+
+
+def row(kernel: str, method: str, instructions: float | None) -> Row:
+    return Row(
+        "path-length", kernel, method, 1, 4, 8192, 1 << 25, (1.0,), 1.0, 1.0, 1.0, 1.0,
+        instructions, {},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("off", "batch", "bad"),
+    [
+        (1000.0, 1000.0, 0),
+        (1005.0, 1020.0, 0),
+        (1006.0, 1000.0, 1),
+        (1000.0, 1021.0, 1),
+        (None, 1000.0, 1),
+    ],
+)
+def test_path_length_bounds(off: float | None, batch: float, bad: int) -> None:
+    rows = [
+        row("vanilla", "serial", 1000.0),
+        row("pagehaul", "serial", off),
+        row("pagehaul", "batch", batch),
+        row("pagehaul", "threads", 9999.0),
+    ]
+    outcomes = figures.check_path_length(rows)
+    assert len(outcomes) == 2
+    assert sum(outcome.status is Status.FAILED for outcome in outcomes) == bad
+
+
+def test_path_length_that_was_not_measured_fails() -> None:
+    assert figures.check_path_length([row("vanilla", "serial", 1000.0)])[-1].status is Status.FAILED
+
+
+def guest_that_prints(
+    monkeypatch: pytest.MonkeyPatch, output: str, error: str = ""
+) -> list[Sequence[str]]:
+    """Let guests print `output`, and then fail if there is an error."""
+    commands: list[Sequence[str]] = []
+
+    def run(
+        kernel: Kernel,
+        guest: vm.Guest,
+        command: Sequence[str],
+        *,
+        timeout: float,
+        log: Path,
+        on_output: Callable[[str, bytes], None],
+    ) -> None:
+        commands.append(command)
+        on_output("stdout", output.encode())
+        if error:
+            raise vm.GuestError(error)
+
+    monkeypatch.setattr(vm, "run", run)
+    return commands
+
+
+KERNEL = Kernel("vanilla", Path("t"), Path("i"), Path("c"), "6.12")
+PROGRAMS = [guests.Program("one", "./one"), guests.Program("two", "./two")]
+
+
+def run_two(outcomes: dict[str, list[Outcome]]) -> list[tuple[str, str, str]]:
+    return [
+        (label, outcome.name, outcome.status.value)
+        for label, found in outcomes.items()
+        for outcome in found
+    ]
+
+
+def ends(text: str, status: int) -> str:
+    return f"@pagehaul begin\n{text}\n@pagehaul end {status}\n"
+
+
+def test_programs_of_a_guest(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    commands = guest_that_prints(
+        monkeypatch, ends("1..1\nok 1 a", 0) + ends("1..1\nnot ok 1 b\n", 1)
+    )
+    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    assert run_two(outcomes) == [("one", "a", "passed"), ("two", "b", "failed")]
+    assert "./one" in commands[0][-1]
+
+
+def test_the_script_of_a_guest_reports_exit_statuses(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    commands = guest_that_prints(monkeypatch, "")
+    programs = [guests.Program("one", "printf 'ok 1 x'; exit 3"), guests.Program("two", "true")]
+    guests.run_programs("suite", KERNEL, vm.Guest(), programs)
+    script = list(commands[0])
+    output = subprocess.run(script, capture_output=True, text=True, check=False).stdout
+    assert re.findall(r"^@pagehaul end (\d+)$", output, re.M) == ["3", "0"]
+    assert "ok 1 x\n" in output
+
+
+def test_a_program_that_fails_without_a_failed_test(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    guest_that_prints(monkeypatch, ends("1..1\nok 1 a", 139) + ends("1..1\nok 1 b", 0))
+    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    assert ("one", "exit status", "failed") in run_two(outcomes)
+
+
+def test_a_guest_that_dies_fails_what_had_not_ended(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    output = ends("1..1\nok 1 a", 0) + "@pagehaul begin\n1..2\nok 1 b\n"
+    guest_that_prints(monkeypatch, output, "Kernel panic")
+    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    assert run_two(outcomes) == [
+        ("one", "a", "passed"),
+        ("two", "b", "passed"),
+        ("two", "plan", "failed"),
+        ("two", "the program", "failed"),
+    ]
+    assert outcomes["two"][-1].why == "Kernel panic"
+
+
+def test_a_warning_in_the_kernel_log_fails_though_all_tests_passed(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    output = ends("1..1\nok 1 a", 0) + ends("1..1\nok 1 b", 0)
+    guest_that_prints(monkeypatch, output, "WARNING: lock held")
+    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    assert ("guest", "kernel log", "failed") in run_two(outcomes)
+
+
+COMPILER = """\
+  CC      mm/migrate.o
+mm/migrate.c:10:5: warning: no previous prototype for 'f' [-Wmissing-prototypes]
+   10 | int f(void);
+  CHECK   mm/migrate_copy/job.c
+mm/migrate_copy/job.c:52:23: warning: symbol 'x' was not declared. Should it be static?
+./include/linux/migrate_copy.h:7:1: error: bad constant expression
+mm/migrate.c:99:5: warning: context imbalance in 'g' - unexpected unlock
+"""
+
+
+def test_compiler_warnings_are_compared_without_their_lines() -> None:
+    warnings = lint.find_warnings(COMPILER)
+    assert len(warnings) == 4
+    moved = COMPILER.replace("migrate.c:10:", "migrate.c:20:").replace("migrate.c:99:", "m.c:1:")
+    assert len(lint.find_warnings(moved) - warnings) == 1
+    ours, new = lint.judge_warnings(lint.find_warnings("mm/migrate.c:9:9: warning: old"), warnings)
+    assert ours.status is Status.FAILED
+    assert "job.c" in ours.why and "migrate_copy.h" in ours.why
+    assert new.status is Status.FAILED
+    assert "no previous prototype" in new.why and "job.c" not in new.why
+
+
+def test_old_warnings_of_the_kernel_pass() -> None:
+    old = lint.find_warnings("mm/migrate.c:9:9: warning: old")
+    assert [each.status for each in lint.judge_warnings(old, old)] == [Status.PASSED] * 2
+
+
+def test_every_kernel_file_and_patch_is_checked() -> None:
+    names = [str(path) for path in lint.kernel_sources()]
+    assert any(name.endswith("mm/migrate_copy/batch.c") for name in names)
+    assert any(name.endswith("migrate_copy/migrate_content.c") for name in names)
+    assert any(name.endswith(".patch") for name in names)
+
+
+def test_every_patched_object_is_compiled() -> None:
+    assert "mm/migrate.o" in lint.patched_objects()
+    assert all(name.endswith(".o") for name in lint.patched_objects())
+
+
+def test_only_the_emulators_race_is_run_again(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    race = "the vanilla guest (tcg): the kernel complained: Oops: int3: 0000 [#1] SMP"
+    commands = guest_that_prints(monkeypatch, "", race)
+    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    assert len(commands) == 3
+    assert {status for _, _, status in run_two(outcomes)} == {"failed"}
+    assert "again" in capsys.readouterr().err
+    for other in ("the vanilla guest (kvm): Oops: int3: 0000", "the guest (tcg): Oops: 0002"):
+        commands = guest_that_prints(monkeypatch, "", other)
+        guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+        assert len(commands) == 1
+
+
+def test_names_that_a_program_repeats_stay_apart() -> None:
+    text = "1..4\nok 1 same\nnot ok 2 same\nok 3 # SKIP no file\nok 4 # SKIP no file\nok 4 same\n"
+    names = [name for name, _ in guests.named("p", tap.parse(text))]
+    assert names == ["p: same", "p: same (2)", "p: test 3", "p: test 4", "p: same (3)"]

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Laying files and patches over a pristine tree: only what changes is touched, or nothing is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pagehaul import source, tree
+from pagehaul.errors import PagehaulError
+
+HOOK = """\
+Subject: hook
+
+--- a/mm/migrate.c
++++ b/mm/migrate.c
+@@ -3,4 +3,5 @@
+ three
+ four
++hook
+ five
+ six
+"""
+MAKE = """\
+--- a/mm/Makefile
++++ b/mm/Makefile
+@@ -1 +1,2 @@
+ obj-y += migrate.o
++obj-y += copy.o
+"""
+
+
+@dataclass
+class Setting:
+    pristine: Path
+    overlay: Path
+    patches: Path
+
+    def prepare(self, variant: str = "pagehaul") -> Path:
+        return tree.prepare(variant, self.pristine, self.overlay, self.patches)
+
+
+@pytest.fixture
+def setting(cache: Path, kernel_dir: Path, tmp_path: Path) -> Setting:
+    result = Setting(source.ensure(str(kernel_dir)), tmp_path / "kernel", tmp_path / "patches")
+    (result.overlay / "mm").mkdir(parents=True)
+    (result.overlay / "mm/copy.c").write_text("copy\n")
+    result.patches.mkdir()
+    (result.patches / "0001-hook.patch").write_text(HOOK)
+    (result.patches / "0002-make.patch").write_text(MAKE)
+    return result
+
+
+def snapshot(where: Path) -> dict[str, tuple[str, int, int]]:
+    return {
+        str(path.relative_to(where)): (
+            path.read_bytes().hex(),
+            path.stat().st_mtime_ns,
+            path.stat().st_ino,
+        )
+        for path in where.rglob("*")
+        if path.is_file()
+    }
+
+
+def changed(before: dict[str, tuple[str, int, int]], where: Path) -> set[str]:
+    after = snapshot(where)
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+def test_files_and_patches_are_laid_over(setting: Setting) -> None:
+    where = setting.prepare()
+    assert (where / "mm/copy.c").read_text() == "copy\n"
+    assert "four\nhook\nfive\n" in (where / "mm/migrate.c").read_text()
+    assert "copy.o" in (where / "mm/Makefile").read_text()
+    assert "hook" not in (setting.pristine / "mm/migrate.c").read_text()
+
+
+def test_vanilla_is_the_pristine_source(setting: Setting) -> None:
+    where = setting.prepare("vanilla")
+    for path in setting.pristine.rglob("*"):
+        if path.is_file():
+            assert (where / path.relative_to(setting.pristine)).read_bytes() == path.read_bytes()
+    assert not (where / "mm/copy.c").exists()
+    (where / "mm/migrate.c").write_text("a build can write here")
+
+
+def test_nothing_changed_touches_nothing(setting: Setting) -> None:
+    where = setting.prepare()
+    before, digest = snapshot(where), tree.digest(where)
+    setting.prepare()
+    assert changed(before, where) == set()
+    assert tree.digest(where) == digest
+
+
+def test_one_changed_file_touches_one(setting: Setting) -> None:
+    where = setting.prepare()
+    before, digest = snapshot(where), tree.digest(where)
+    (setting.overlay / "mm/copy.c").write_text("better copy\n")
+    setting.prepare()
+    assert changed(before, where) == {"mm/copy.c"}
+    assert tree.digest(where) != digest
+
+
+def test_one_changed_patch_touches_its_file(setting: Setting) -> None:
+    where = setting.prepare()
+    before = snapshot(where)
+    (setting.patches / "0001-hook.patch").write_text(HOOK.replace("+hook", "+better hook"))
+    setting.prepare()
+    assert changed(before, where) == {"mm/migrate.c"}
+
+
+def test_what_is_touched_no_more_is_pristine_again(setting: Setting) -> None:
+    where = setting.prepare()
+    before = snapshot(where)
+    (setting.patches / "0001-hook.patch").unlink()
+    (setting.overlay / "mm/copy.c").unlink()
+    setting.prepare()
+    assert changed(before, where) == {"mm/migrate.c", "mm/copy.c"}
+    assert (where / "mm/migrate.c").read_text() == (setting.pristine / "mm/migrate.c").read_text()
+    assert not (where / "mm/copy.c").exists()
+
+
+def test_built_files_stay(setting: Setting) -> None:
+    where = setting.prepare()
+    (where / "mm/copy.o").write_text("object")
+    (setting.overlay / "mm/copy.c").write_text("better copy\n")
+    setting.prepare()
+    assert (where / "mm/copy.o").exists()
+
+
+def test_patch_that_does_not_apply_is_named_and_leaves_the_tree(setting: Setting) -> None:
+    where = setting.prepare()
+    before, digest = snapshot(where), tree.digest(where)
+    (setting.patches / "0001-hook.patch").write_text(HOOK.replace("+hook", "+another hook"))
+    (setting.patches / "0002-make.patch").write_text(MAKE.replace(" obj-y", " obj-m"))
+    with pytest.raises(PagehaulError) as error:
+        setting.prepare()
+    assert "0002-make.patch does not apply: mm/Makefile, hunk #1 at 1" in str(error.value)
+    assert changed(before, where) == set()
+    assert tree.digest(where) == digest
+    assert [path.name for path in where.parent.iterdir() if path.name.startswith(".")] == []
+
+
+def test_patch_for_a_missing_file_is_named(setting: Setting) -> None:
+    (setting.patches / "0003-gone.patch").write_text(MAKE.replace("mm/Makefile", "mm/gone.c"))
+    with pytest.raises(PagehaulError, match=r"0003-gone.patch does not apply: .*gone.c"):
+        setting.prepare()
+
+
+def test_patch_must_apply_without_fuzz(setting: Setting) -> None:
+    (setting.patches / "0001-hook.patch").write_text(HOOK.replace(" three", " THREE"))
+    with pytest.raises(PagehaulError, match=r"0001-hook.patch .*mm/migrate.c, hunk #1"):
+        setting.prepare()
+
+
+def test_patch_cannot_leave_the_tree(setting: Setting) -> None:
+    (setting.patches / "0001-hook.patch").write_text(HOOK.replace("mm/migrate.c", "../../x"))
+    with pytest.raises(PagehaulError, match="outside the kernel"):
+        setting.prepare()
+
+
+def test_overlay_cannot_replace_a_kernel_file(setting: Setting) -> None:
+    (setting.overlay / "mm/migrate.c").write_text("mine\n")
+    with pytest.raises(PagehaulError, match="by a patch instead"):
+        setting.prepare()
+
+
+def test_interrupted_installation_is_made_good(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = setting.prepare()
+    (setting.overlay / "mm/a_new.c").write_text("new\n")
+    (setting.overlay / "mm/copy.c").write_text("better copy\n")
+    replace = tree._replace
+
+    def interrupted(new: Path, old: Path) -> None:
+        replace(new, old)
+        if old.name == "a_new.c":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tree, "_replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            setting.prepare()
+    assert (where / "mm/a_new.c").exists()
+    # The file is not wanted any more; that it was installed must not have been forgotten.
+    (setting.overlay / "mm/a_new.c").unlink()
+    setting.prepare()
+    assert not (where / "mm/a_new.c").exists()
+    assert (where / "mm/copy.c").read_text() == "better copy\n"
+
+
+def test_new_source_makes_a_new_tree(setting: Setting, kernel_dir: Path) -> None:
+    where = setting.prepare()
+    (where / "stale.o").write_text("")
+    (kernel_dir / "mm/other.c").write_text("other\n")
+    setting.pristine = source.ensure(str(kernel_dir))
+    setting.prepare()
+    assert (where / "mm/other.c").exists() and not (where / "stale.o").exists()
+    assert "hook" in (where / "mm/migrate.c").read_text()
+
+
+def test_the_projects_own_patches_are_well_formed() -> None:
+    assert sorted(tree.PATCHES.glob("*.patch"))
+    for patch in tree.PATCHES.glob("*.patch"):
+        assert tree._patched_files(patch)

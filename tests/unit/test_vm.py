@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Running guests, with a pretended vng: what comes back, what is an error, what is left behind."""
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pagehaul import host, vm
+from pagehaul.build import Kernel
+from pagehaul.errors import PagehaulError
+from pagehaul.vm import Guest, GuestError
+
+Fake = Callable[[str, str], Path]
+
+# Gives the paths of the ports to a pretended guest, and says that it powers off by itself.
+PROLOGUE = """\
+echo "$@" > "$0.arguments"
+port() { echo "$@" | grep -o "id=pagehaul-$want,path=[^ ]*" | sed 's/.*path=//'; }
+want=stdout; out=$(port "$@")
+want=stderr; err=$(port "$@")
+want=status; status=$(port "$@")
+echo "[    0.000000] Linux version 6.12.99"
+"""
+
+
+class Booted:
+    """Runs a command in a guest that behaves as a script says."""
+
+    def __init__(self, fake_command: Fake, tmp_path: Path) -> None:
+        self._fake = fake_command
+        self._tmp = tmp_path
+
+    def __call__(
+        self, script: str, *, timeout: float = 20, allow: tuple[str, ...] = ()
+    ) -> vm.Result:
+        self.vng = self._fake("vng", PROLOGUE + script)
+        self.log = self._tmp / "logs/guest.log"
+        image = self._tmp / "bzImage"
+        kernel = Kernel("vanilla", self._tmp, image, self._tmp / ".config", "6.12.99")
+        guest = Guest(accel="tcg", memory_mb=512)
+        return vm.run(kernel, guest, ["echo", "a b"], timeout=timeout, log=self.log, allow=allow)
+
+
+@pytest.fixture
+def boot(
+    fake_command: Fake, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> Booted:
+    booted = Booted(fake_command, tmp_path)
+    monkeypatch.setattr(host, "need_for", lambda group: None)
+    monkeypatch.setattr(vm, "_vng_path", lambda: tmp_path / "fake-bin/vng")
+    return booted
+
+
+def test_streams_and_status_come_back_apart(boot: Booted) -> None:
+    result = boot('echo hello > "$out"; echo oh > "$err"; echo 3 > "$status"')
+    assert (result.returncode, result.stdout, result.stderr) == (3, "hello\n", "oh\n")
+    assert result.accel == "tcg"
+    assert "Linux version" in result.log.read_text() and "hello" not in result.log.read_text()
+
+
+def test_long_output_comes_back_whole(boot: Booted) -> None:
+    result = boot('seq 100000 > "$out"; echo 0 > "$status"')
+    assert result.stdout == "".join(f"{number}\n" for number in range(1, 100001))
+
+
+def test_nothing_is_left_in_the_cache(boot: Booted, cache: Path) -> None:
+    boot('echo 0 > "$status"')
+    assert list(cache.glob("guest-*")) == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Kernel panic - not syncing: Fatal exception",
+        "Oops: Oops: 0000 [#1] PREEMPT SMP NOPTI",
+        "BUG: kernel NULL pointer dereference, address: 0000000000000000",
+        "BUG: unable to handle page fault for address: ffffc90000000000",
+        "BUG: sleeping function called from invalid context at mm/migrate.c:1",
+        "BUG: Bad page state in process movebench  pfn:12345",
+        "BUG: KASAN: slab-use-after-free in folio_copy+0x1/0x2",
+        "BUG kmalloc-64 (Not tainted): Right Redzone overwritten",
+        "kernel BUG at mm/migrate.c:1!",
+        "WARNING: CPU: 1 PID: 70 at mm/migrate.c:1 migrate_pages+0x1/0x2",
+        "WARNING: possible circular locking dependency detected",
+        "WARNING: suspicious RCU usage",
+        "WARNING: Possible deadlock",
+        "watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [movebench:70]",
+        "INFO: task movebench:70 blocked for more than 120 seconds.",
+        "rcu: INFO: rcu_sched self-detected stall on CPU",
+        "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+        "general protection fault, probably for non-canonical address 0xdead000000000122",
+        "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
+        "pagealloc: memory corruption",
+    ],
+)
+@pytest.mark.parametrize("prefix", ["[    1.234567] ", "[    1.234567][   T70] ", ""])
+def test_complaint_of_the_kernel_is_an_error(message: str, prefix: str) -> None:
+    console = vm._Console(())
+    console.feed(f"[    1.0] fine\n{prefix}{message}\r\n[    1.3] RIP: 0010:x\n".encode())
+    assert console.splat == message
+    assert "RIP: 0010:x" in console.report("what", Path("log"))
+    assert "fine" not in console.report("what", Path("log"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[    1.0] Warning: unable to open an initial console.",
+        "[    1.0] ACPI BIOS Warning (bug): Incorrect checksum",
+        "[    1.0] [Firmware Bug]: TSC doesn't count with P0 frequency!",
+        "[    1.0] debug: the word BUG: in the middle",
+        "[    1.0] test: expects WARNING: CPU: 0",
+        "[    1.0] rcu: Hierarchical RCU implementation.",
+        "[    1.0] INFO: lockdep is turned off.",
+        "WARNINGS: 0",
+    ],
+)
+def test_harmless_line_is_none(line: str) -> None:
+    console = vm._Console(())
+    console.feed(line.encode() + b"\n")
+    assert console.splat is None
+
+
+def test_complaint_in_pieces_is_seen() -> None:
+    console = vm._Console(())
+    for byte in b"[    1.0] WARNING: CPU: 0\n":
+        console.feed(bytes([byte]))
+    assert console.splat == "WARNING: CPU: 0"
+
+
+def test_complaint_is_an_error_even_when_the_command_succeeds(boot: Booted) -> None:
+    with pytest.raises(GuestError) as error:
+        boot('echo "[ 1.0] WARNING: CPU: 0 PID: 1 at x"; echo "[ 1.0] RIP: y"; echo 0 > "$status"')
+    assert "WARNING: CPU: 0 PID: 1 at x" in str(error.value)
+    assert "RIP: y" in str(error.value) and str(boot.log) in str(error.value)
+    assert "RIP: y" in boot.log.read_text()
+
+
+def test_expected_complaint_is_none(boot: Booted) -> None:
+    script = 'echo "[ 1.0] WARNING: CPU: 0 PID: 1 at x"; echo 0 > "$status"'
+    assert boot(script, allow=("at x$",)).returncode == 0
+    with pytest.raises(GuestError):
+        boot(script, allow=("at y$",))
+
+
+INT3 = 'echo "[ 1.0] Oops: int3: 0000 [#1] SMP"'
+
+
+def test_guest_that_the_emulation_broke_is_booted_again(boot: Booted) -> None:
+    script = f'echo >> "$0.boots"; [ $(wc -l < "$0.boots") -gt 2 ] || {{ {INT3}; exit 1; }}'
+    assert boot(f'{script}; echo right > "$out"; echo 0 > "$status"').stdout == "right\n"
+    kept = sorted(path.name for path in boot.log.parent.iterdir())
+    assert kept == ["guest.boot-1.log", "guest.boot-2.log", "guest.log"]
+
+
+def test_guest_that_is_always_broken_is_an_error(boot: Booted) -> None:
+    with pytest.raises(GuestError, match="int3"):
+        boot(f"{INT3}; exit 1")
+
+
+def test_breakpoint_after_the_command_began_is_an_error(boot: Booted) -> None:
+    script = f'echo >> "$0.boots"; echo half > "$out"; {INT3}; exit 1'
+    with pytest.raises(GuestError, match="int3"):
+        boot(script)
+    assert boot.vng.with_name(boot.vng.name + ".boots").read_text() == "\n"
+
+
+def test_guest_that_ends_early_is_an_error(boot: Booted) -> None:
+    with pytest.raises(GuestError, match="ended before its command did"):
+        boot('echo half > "$out"; exit 1')
+
+
+def test_bad_option_is_shown(boot: Booted) -> None:
+    with pytest.raises(GuestError, match="qemu: no such option"):
+        boot("echo qemu: no such option >&2; exit 1")
+
+
+def test_guest_that_takes_too_long_is_killed_with_all_it_started(
+    boot: Booted, alive: Callable[[str], bool]
+) -> None:
+    started = time.monotonic()
+    with pytest.raises(GuestError, match="not finished after 1 s"):
+        boot("echo starting; sleep 98765 & sleep 98765", timeout=1)
+    assert time.monotonic() - started < 5
+    assert "starting" in boot.log.read_text()
+    assert not alive("sleep 98765")
+
+
+def test_guest_that_hangs_is_killed_before_its_time(
+    boot: Booted, monkeypatch: pytest.MonkeyPatch, alive: Callable[[str], bool]
+) -> None:
+    monkeypatch.setattr(vm, "_HANG_GRACE_S", 1.0)
+    started = time.monotonic()
+    with pytest.raises(GuestError, match="task x blocked for more than"):
+        boot('echo "[ 1.0] INFO: task x blocked for more than 9 seconds."; sleep 98764')
+    assert time.monotonic() - started < 10
+    assert not alive("sleep 98764")
+
+
+def test_guest_that_does_not_power_off_is_an_error(
+    boot: Booted, monkeypatch: pytest.MonkeyPatch, alive: Callable[[str], bool]
+) -> None:
+    monkeypatch.setattr(vm, "_POWER_OFF_S", 1.0)
+    with pytest.raises(GuestError, match="not powered off"):
+        boot('echo 0 > "$status"; sleep 98763')
+    assert not alive("sleep 98763")
+
+
+def test_interrupt_kills_the_guest(
+    boot: Booted, monkeypatch: pytest.MonkeyPatch, alive: Callable[[str], bool]
+) -> None:
+    def interrupt(console: vm._Console, data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(vm._Console, "feed", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        boot("sleep 98762")
+    assert not alive("sleep 98762")
+
+
+def test_command_reaches_the_guest_quoted(boot: Booted) -> None:
+    result = boot(
+        'script=$(echo "$@" | grep -o "/[^ ]*/run.sh"); grep -o "exec .*)" "$script" > "$out"\n'
+        'echo 0 > "$status"'
+    )
+    assert result.stdout == "exec echo 'a b')\n"
+
+
+def options(guest: Guest) -> str:
+    return " ".join(vm._machine(guest))
+
+
+def test_memory_is_preallocated_on_every_node() -> None:
+    words = options(Guest(cpus=4, nodes=2, memory_only_nodes=1, memory_mb=3072, accel="tcg"))
+    assert re.findall(r"id=(ram\d),size=(\d+)M,prealloc=on", words) == [
+        ("ram0", "1024"),
+        ("ram1", "1024"),
+        ("ram2", "1024"),
+    ]
+    assert re.findall(r"node,nodeid=(\d),memdev=ram\d(,cpus=\S+)?", words) == [
+        ("0", ",cpus=0-1"),
+        ("1", ",cpus=2-3"),
+        ("2", ""),
+    ]
+    assert "dist,src=0,dst=1,val=20" in words and "dist,src=0,dst=2,val=40" in words
+
+
+@pytest.mark.parametrize("total", [1024, 3000, 3072, 4097])
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_memory_adds_up(total: int, nodes: int) -> None:
+    shares = Guest(nodes=nodes, memory_mb=total).node_memory_mb()
+    assert sum(shares) == total and len(shares) == nodes
+    assert all(share % 128 == 0 for share in shares[:-1]) and min(shares) > 0
+
+
+@pytest.mark.parametrize(
+    ("cpus", "nodes", "expected"),
+    [
+        (2, 2, [[0], [1]]),
+        (4, 2, [[0, 1], [2, 3]]),
+        (5, 2, [[0, 1, 2], [3, 4]]),
+        (1, 2, [[0], []]),
+        (2, 3, [[0], [1], []]),
+        (3, 1, [[0, 1, 2]]),
+    ],
+)
+def test_cpus_are_spread(cpus: int, nodes: int, expected: list[list[int]]) -> None:
+    assert [list(part) for part in Guest(cpus=cpus, nodes=nodes).node_cpus()] == expected
+
+
+@pytest.mark.parametrize(
+    ("cpus", "nodes", "expected"),
+    [
+        (4, 2, "sockets=2,cores=2,threads=1"),
+        (5, 2, "sockets=5,cores=1,threads=1"),
+        (1, 2, "sockets=1,cores=1,threads=1"),
+        (4, 1, "sockets=1,cores=4,threads=1"),
+    ],
+)
+def test_no_two_nodes_share_a_socket(cpus: int, nodes: int, expected: str) -> None:
+    assert Guest(cpus=cpus, nodes=nodes).default_topology() == expected
+
+
+def test_emulation_has_no_byte_wise_copies() -> None:
+    assert "-cpu max,-erms,-fsrm" in options(Guest(accel="tcg"))
+    assert "tcg,thread=multi" in options(Guest(accel="tcg"))
+    counted = options(Guest(cpus=1, icount=True, accel="tcg"))
+    assert "-icount shift=0,sleep=off" in counted and "tcg,thread=single" in counted
+    assert "tcg" not in options(Guest(accel="kvm"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cpus": 0},
+        {"nodes": 0},
+        {"memory_only_nodes": -1},
+        {"accel": "xen"},
+        {"icount": True, "cpus": 2},
+        {"icount": True, "cpus": 1, "accel": "kvm"},
+        {"memory_mb": 300, "nodes": 2},
+        {"topology": "dies=2; rm"},
+    ],
+)
+def test_impossible_machine_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(PagehaulError):
+        Guest(**wrong)  # type: ignore[arg-type]
+
+
+def test_machine_larger_than_the_host_is_refused() -> None:
+    with pytest.raises(PagehaulError, match="give it less memory"):
+        vm._check_memory(Guest(memory_mb=1 << 30))
+
+
+@pytest.fixture
+def kvm(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vm, "_KVM", tmp_path / "kvm")
+    monkeypatch.setattr(vm, "_KVM_FIRST_LINE_S", 1.0)
+    monkeypatch.setattr(vm, "_KVM_BOOT_S", 2.0)
+    (tmp_path / "kvm").touch()
+
+
+BOOTS = "echo Linux version 6.12; echo VFS: Unable to mount root fs on unknown-block; sleep 98761"
+
+
+@pytest.mark.parametrize(
+    ("script", "works"),
+    [
+        (BOOTS, True),
+        ("sleep 98761", False),
+        ("echo SeaBIOS; sleep 98761 & sleep 98761", False),
+        ("echo Linux version 6.12; sleep 98761", False),
+        ("echo Linux version 6.12; while :; do echo noise; sleep 0.1; done", False),
+        ("echo Linux version 6.12; exit 1", False),
+        ("exit 1", False),
+    ],
+)
+def test_kvm_works_when_a_kernel_boots(
+    kvm: None, fake_command: Fake, alive: Callable[[str], bool], script: str, works: bool
+) -> None:
+    fake_command("qemu-system-x86_64", script)
+    started = time.monotonic()
+    assert vm.kvm_works(Path("bzImage")) is works
+    assert time.monotonic() - started < 5
+    assert not alive("sleep 98761")
+
+
+def test_kvm_is_probed_once(kvm: None, fake_command: Fake) -> None:
+    fake_command("qemu-system-x86_64", BOOTS)
+    assert vm.kvm_works(Path("bzImage"))
+    fake_command("qemu-system-x86_64", "exit 1")
+    assert vm.kvm_works(Path("bzImage"))
+
+
+def test_no_kvm_is_not_probed(kvm: None, fake_command: Fake, tmp_path: Path) -> None:
+    fake_command("qemu-system-x86_64", f"touch {tmp_path}/probed")
+    (tmp_path / "kvm").unlink()
+    assert not vm.kvm_works(Path("bzImage"))
+    assert not (tmp_path / "probed").exists()
+
+
+def test_kvm_that_was_asked_for_must_work(kvm: None, fake_command: Fake) -> None:
+    fake_command("qemu-system-x86_64", "exit 1")
+    with pytest.raises(PagehaulError, match="use TCG"):
+        vm._accelerator(Guest(accel="kvm"), Path("bzImage"))
+    assert vm._accelerator(Guest(), Path("bzImage")) == "tcg"
