@@ -231,23 +231,27 @@ class Relocator:
     def _move_targets(
         self, batch: _Batch, move: Callable[[_Batch, Index, int], None], first: Index | None = None
     ) -> None:
-        """Let `move` move the pages of each target node; a full node's share goes to the others."""
+        """Let `move` move the pages of each target node; who finds no room there tries the others.
+
+        Also where the node is not full: a page may find no room beside others that do, and a few
+        pages do not tell that a node is full.
+        """
+        destinations = np.array(self._plan.destinations, np.int32)
+        tried = np.zeros((len(batch.addresses), len(destinations)), np.bool_)
         pending = batch.everything if first is None else first
         while len(pending):
+            tried[pending] |= batch.targets[pending, None] == destinations
             for node in np.flatnonzero(np.bincount(batch.targets[pending])).tolist():
                 move(batch, pending[batch.targets[pending] == node], node)
-            short = pending[batch.cause[pending] == errno.ENOMEM]
-            room = [
-                node
-                for node in self._plan.destinations
-                if (node, batch.page_size) not in self._full
-            ]
-            full = len(room) < len(self._plan.destinations)
-            if self._plan.paired or not full or not room or not len(short):
+            if self._plan.paired:
                 return
-            pending = self._still_home(batch, short)
+            short = self._still_home(batch, pending[batch.cause[pending] == errno.ENOMEM])
+            full = [(node, batch.page_size) in self._full for node in self._plan.destinations]
+            others = ~(tried[short] | np.array(full))
+            some = others.any(axis=1)
+            pending = short[some]
             batch.cause[pending] = 0
-            batch.targets[pending] = np.resize(np.array(room, np.int32), len(pending))
+            batch.targets[pending] = destinations[_take_turns(others[some])]
 
     def _still_home(self, batch: _Batch, index: Index) -> Index:
         now = self._mover.query(batch.addresses[index])
@@ -373,6 +377,8 @@ class Relocator:
         # of one that was split it either moves or tells why not.
         whole = np.flatnonzero(home.all(axis=1) & (huge.cause != errno.EACCES))
         self._move_targets(batch, self._move_each, whole * pages + 1)
+        # It may have gone to another node than was meant at first.
+        batch.targets.reshape(-1, pages)[whole] = batch.targets[whole * pages + 1, None]
         if len(whole):
             home = self._home_map(batch, pages)
         split = np.flatnonzero(home.any(axis=1) & ~home.all(axis=1))
@@ -400,6 +406,14 @@ class Relocator:
             outcome.left[int(cause)] += int(count) * batch.page_size
         outcome.gone = int((~moved & ~home).sum()) * batch.page_size
         return outcome
+
+
+def _take_turns(choices: npt.NDArray[np.bool_]) -> Index:
+    """Return a column for each row, one that is True: of several the rows take turns."""
+    turn = np.arange(len(choices)) % choices.sum(axis=1)
+    nth = np.cumsum(choices, axis=1) == turn[:, None] + 1
+    column: Index = np.argmax(nth & choices, axis=1)
+    return column
 
 
 def relocate(

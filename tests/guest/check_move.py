@@ -266,7 +266,7 @@ def a_full_node_is_named() -> None:
         assert sum(region.wrong for region in victim.check().values()) == 0
         # What does not fit on node 2 finds room on node 1.
         status, result = move_pages(victim.pid, "0", "1,2")
-        assert status == 0
+        assert status == 0, f"{left_of(result)}"
         for region in victim.check().values():
             assert region.wrong == 0 and 0 not in region.nodes
 

@@ -310,6 +310,36 @@ def test_what_a_full_node_cannot_take_goes_to_the_others() -> None:
     assert nodes[2] + nodes[3] == 7 * MB // 4096
 
 
+@pytest.mark.parametrize("pages", [1, 3, 5])
+def test_a_few_pages_without_room_go_to_the_others(pages: int) -> None:
+    """Too few to tell that the node is full."""
+    model = Model(room={2: 0})
+    folios = [*fill(model, THP, BASE_PAGE)]
+    folios += [model.map(START + THP + at * 4096, 4096) for at in range(pages)]
+    size = THP + pages * 4096
+    outcome = Relocator(model, plan((0,), (1, 2))).move_window(window(size))
+    assert outcome == Outcome(moved=size)
+    assert {folio.node for folio in folios} == {1}
+
+
+def test_a_page_is_tried_on_each_node_once() -> None:
+    model = Model(room={1: 0, 2: 0, 3: 0})
+    folios = fill(model, 2 * BASE_PAGE, BASE_PAGE)
+    outcome = Relocator(model, plan((0,), (1, 2, 3))).move_window(window(2 * BASE_PAGE))
+    assert outcome.left == {errno.ENOMEM: 2 * BASE_PAGE}
+    assert max(folio.asked for folio in folios) <= 3 * 2
+
+
+def test_huge_pages_that_a_full_node_cannot_take_go_to_the_others() -> None:
+    model = Model(room={2: 5 * MB}, splits=False)
+    fill(model, 8 * THP, THP)
+    destinations = (1, 2)
+    outcome = Relocator(model, plan((0,), destinations)).move_window(
+        window(8 * THP, Kind.THP, THP)
+    )
+    assert outcome == Outcome(moved=8 * THP)
+
+
 def test_one_large_folio_without_a_place_does_not_make_a_node_full() -> None:
     model = Model(splits=False)
     for at in range(0, 3 * MB, 4096):
