@@ -32,7 +32,7 @@ from pagehaul.ui import kill_group
 # Console lines that an error repeats.
 _TAIL_LINES = 25
 
-# How often a guest is booted, at most, while QEMU's emulation ends it before its command began.
+# How often a guest is booted, at most, while QEMU's emulation brings it down.
 _BOOTS = 3
 
 # Seconds a guest may take to power off once its command has ended.
@@ -102,9 +102,13 @@ class _StaleBreakpoint(GuestError):
 
     The kernel patches its code while other CPUs run it, with a breakpoint in place meanwhile. QEMU
     may run the breakpoint from a translation that is out of date, and the kernel, which knows of
-    none, dies of it: "Oops: int3". A processor does not do that. It happens while the kernel boots,
-    about once in a hundred times.
+    none, dies of it: "Oops: int3". A processor does not do that. It happens about once in a hundred
+    guests, mostly while the kernel boots.
     """
+
+    def __init__(self, message: str, *, began: bool) -> None:
+        super().__init__(message)
+        self.began = began  # whether the guest's command had begun
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,7 @@ def run(
     log: Path | None = None,
     stdin: str | None = None,
     on_output: Callable[[str, bytes], None] | None = None,
+    on_restart: Callable[[], None] | None = None,
     allow: Sequence[str] = (),
 ) -> Result:
     """Boot `kernel` in `guest`, run `command` as root with the repository as working directory.
@@ -199,8 +204,9 @@ def run(
     when the kernel panics, oopses, warns or hangs, when the guest ends before its command, and when
     the time is up. The console's log is kept in any case.
 
-    A guest that the emulation itself brings down before the command has begun is booted again, and
-    its log kept beside that of the next one.
+    A guest that the emulation itself brings down is booted again, and its log kept beside that of
+    the next one; once the command has begun, only if there is on_restart, which is told to forget
+    the output so far.
     """
     host.need_for("guest")
     accel = _accelerator(guest, kernel.image)
@@ -216,13 +222,15 @@ def run(
         work = Path(tempfile.mkdtemp(prefix="guest-", dir=cache_dir()))
         try:
             return _run(kernel, guest, command, timeout, log, stdin, on_output, allow, work)
-        except _StaleBreakpoint:
-            if boot == _BOOTS:
+        except _StaleBreakpoint as broken:
+            if boot == _BOOTS or (broken.began and on_restart is None):
                 raise
+            if broken.began and on_restart is not None:
+                on_restart()
             kept = log.with_suffix(f".boot-{boot}.log")
             log.replace(kept)
             ui.console.print(
-                f"The emulation broke the guest as it booted, see {escape(str(kept))}; once more",
+                f"The emulation broke the guest, see {escape(str(kept))}; once more",
                 soft_wrap=True,
             )
         finally:
@@ -314,10 +322,10 @@ def _run(
     seconds = time.monotonic() - started
     what = f"the {kernel.variant} guest ({guest.accel})"
     if console.splat is not None:
-        began = any(streams.values())
-        stale = guest.accel == "tcg" and console.splat.startswith("Oops: int3") and not began
-        kind = _StaleBreakpoint if stale else GuestError
-        raise kind(console.report(f"{what}: the kernel complained: {console.splat}", log))
+        complaint = console.report(f"{what}: the kernel complained: {console.splat}", log)
+        if guest.accel == "tcg" and console.splat.startswith("Oops: int3"):
+            raise _StaleBreakpoint(complaint, began=any(streams.values()))
+        raise GuestError(complaint)
     if expired:
         raise GuestError(console.report(f"{what}: {overdue}", log))
     status = streams["status"].decode().strip()

@@ -334,9 +334,7 @@ def test_huge_pages_that_a_full_node_cannot_take_go_to_the_others() -> None:
     model = Model(room={2: 5 * MB}, splits=False)
     fill(model, 8 * THP, THP)
     destinations = (1, 2)
-    outcome = Relocator(model, plan((0,), destinations)).move_window(
-        window(8 * THP, Kind.THP, THP)
-    )
+    outcome = Relocator(model, plan((0,), destinations)).move_window(window(8 * THP, Kind.THP, THP))
     assert outcome == Outcome(moved=8 * THP)
 
 

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,15 +34,13 @@ class Booted:
         self._fake = fake_command
         self._tmp = tmp_path
 
-    def __call__(
-        self, script: str, *, timeout: float = 20, allow: tuple[str, ...] = ()
-    ) -> vm.Result:
+    def __call__(self, script: str, *, timeout: float = 20, **how: Any) -> vm.Result:
         self.vng = self._fake("vng", PROLOGUE + script)
         self.log = self._tmp / "logs/guest.log"
         image = self._tmp / "bzImage"
         kernel = Kernel("vanilla", self._tmp, image, self._tmp / ".config", "6.12.99")
         guest = Guest(accel="tcg", memory_mb=512)
-        return vm.run(kernel, guest, ["echo", "a b"], timeout=timeout, log=self.log, allow=allow)
+        return vm.run(kernel, guest, ["echo", "a b"], timeout=timeout, log=self.log, **how)
 
 
 @pytest.fixture
@@ -166,6 +165,17 @@ def test_breakpoint_after_the_command_began_is_an_error(boot: Booted) -> None:
     with pytest.raises(GuestError, match="int3"):
         boot(script)
     assert boot.vng.with_name(boot.vng.name + ".boots").read_text() == "\n"
+
+
+def test_command_that_may_be_repeated_is(boot: Booted) -> None:
+    broken = f'[ -e "$0.once" ] || {{ touch "$0.once"; echo half > "$out"; {INT3}; exit 1; }}'
+    seen: list[bytes] = []
+    result = boot(
+        f'{broken}; echo whole > "$out"; echo 0 > "$status"',
+        on_output=lambda _, data: seen.append(data),
+        on_restart=seen.clear,
+    )
+    assert result.stdout == "whole\n" and b"".join(seen) == b"whole\n"
 
 
 def test_guest_that_ends_early_is_an_error(boot: Booted) -> None:
