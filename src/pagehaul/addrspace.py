@@ -41,7 +41,6 @@ _PAGEMAP_PRESENT = np.uint64(1 << 63)
 _SMALL_HOLE = 16 * BASE_PAGE
 
 _NODE_FIELD = re.compile(r"N(\d+)=(\d+)")
-_THP_FIELDS = re.compile(r"^(?:AnonHugePages|ShmemPmdMapped|FilePmdMapped): +(\d+) kB$", re.M)
 _SIZE_FIELD = re.compile(r"kernelpagesize_kB=(\d+)")
 
 
@@ -181,14 +180,6 @@ class Process:
     def name(self) -> str:
         """Return the command name of the process."""
         return self._read("comm").strip()
-
-    def thp_bytes(self) -> int:
-        """Bytes that are mapped as transparent huge pages; 0 where the kernel does not say."""
-        try:
-            rollup = self._read("smaps_rollup")
-        except PagehaulError:
-            return 0
-        return sum(int(kilobytes) << 10 for kilobytes in _THP_FIELDS.findall(rollup))
 
     def mappings(self) -> list[Mapping]:
         """Read the mappings with pages in memory, ascending.

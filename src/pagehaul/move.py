@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help=f"callers of move_pages(2), each with its own ranges (default: the CPUs, at most "
-        f"{_MOST_CALLERS}; 1 where the kernel shares the copying of huge pages itself)",
+        f"{_MOST_CALLERS}; 1 where the kernel itself lets several CPUs move pages)",
     )
     parser.add_argument(
         "--all",
@@ -117,7 +117,7 @@ def make_plan(source: str, destination: str) -> Plan:
 
 
 def kernel_shares(controls: Path = _MIGRATE_COPY) -> bool:
-    """Whether the running kernel shares the copying of one caller among CPUs, and is set to."""
+    """Whether the running kernel lets several CPUs move one caller's pages, and is set to."""
     try:
         on = (controls / "enabled").read_text().strip() == "1"
         return on and int((controls / "max_helpers").read_text()) > 0
@@ -125,16 +125,9 @@ def kernel_shares(controls: Path = _MIGRATE_COPY) -> bool:
         return False
 
 
-def default_threads(shares: bool, huge_bytes: int, total_bytes: int) -> int:
-    """How many callers to use: the CPUs, at most eight; or one that the kernel helps.
-
-    Pagehaul's kernel shares the copying of a caller's pages among CPUs. Where most bytes are in
-    huge pages copying is nearly all of the work and one caller is enough; with small folios the
-    work is unmapping and mapping, which only more callers share.
-    """
-    if shares and 2 * huge_bytes >= total_bytes:
-        return 1
-    return min(len(os.sched_getaffinity(0)), _MOST_CALLERS)
+def default_threads(shares: bool) -> int:
+    """How many callers to use: the CPUs, at most eight; or one that the kernel helps."""
+    return 1 if shares else min(len(os.sched_getaffinity(0)), _MOST_CALLERS)
 
 
 def _check_cpuset(process: Process, plan: Plan) -> None:
@@ -177,6 +170,8 @@ def _probe(request: Request, process: Process) -> MovePages:
     mover = MovePages(request.pid, move_all=request.move_all)
     try:
         mover.probe()
+        if request.kernel_shares:
+            mover.share()
     except OSError as exc:
         if request.move_all and exc.errno == errno.EPERM:
             try:
@@ -248,7 +243,7 @@ class Report:
         request, outcome = self.request, self.outcome
         how = "1 caller" if request.threads == 1 else f"{request.threads} callers"
         if request.kernel_shares:
-            how += ", copies shared by the kernel"
+            how += ", several CPUs each"
         lines = [
             f"moved {pages_text(outcome.moved)} of process {request.pid} ({request.name}) "
             f"in {self.seconds:.2f} s: {self.gb_per_s:.2f} GB/s ({how})"
@@ -323,13 +318,7 @@ def run(args: argparse.Namespace) -> int:
         mappings = [each for each in process.mappings() if each.bytes_on(plan.moving)]
         found = sum(each.bytes_on(plan.moving) for each in mappings)
         shares = kernel_shares()
-        hugetlb = sum(
-            each.bytes_on(plan.moving) for each in mappings if each.page_size != BASE_PAGE
-        )
-        threads = args.threads
-        if threads is None:
-            huge = hugetlb + process.thp_bytes() if shares else 0
-            threads = default_threads(shares, huge, found)
+        threads = args.threads or default_threads(shares)
         request = Request(args.pid, process.name(), plan, args.move_all, threads, shares)
         if args.dry_run:
             _dry_run(request, mappings, args.json)

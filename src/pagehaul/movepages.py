@@ -21,6 +21,8 @@ Status = npt.NDArray[np.int32]
 # Flags of move_pages(2), include/uapi/linux/mempolicy.h.
 MPOL_MF_MOVE = 1 << 1
 MPOL_MF_MOVE_ALL = 1 << 2
+# Pagehaul's kernel: several CPUs may move the pages of one call.
+MPOL_MF_MOVE_MT = 1 << 15
 
 # What the status array holds where the kernel has written nothing: neither a node nor an errno.
 UNWRITTEN = -(1 << 30)
@@ -66,7 +68,7 @@ class MovePages:
             )
         self._number = ctypes.c_long(number)
         self._pid = ctypes.c_long(pid)
-        self._flags = ctypes.c_long(MPOL_MF_MOVE_ALL if move_all else MPOL_MF_MOVE)
+        self._flags = MPOL_MF_MOVE_ALL if move_all else MPOL_MF_MOVE
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
         self._syscall.restype = ctypes.c_long
 
@@ -78,12 +80,22 @@ class MovePages:
             ctypes.c_void_p(addresses.ctypes.data),
             ctypes.c_void_p(None if nodes is None else nodes.ctypes.data),
             ctypes.c_void_p(status.ctypes.data),
-            self._flags,
+            ctypes.c_long(self._flags),
         )
         if result < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
         return int(result)
+
+    def share(self) -> None:
+        """Let Pagehaul's kernel use several CPUs for each call from now on; OSError elsewhere."""
+        before = self._flags
+        self._flags |= MPOL_MF_MOVE_MT
+        try:
+            self.probe()
+        except OSError:
+            self._flags = before
+            raise
 
     def probe(self) -> None:
         """Move nothing, and let the kernel check process, permission and flags; OSError."""

@@ -206,11 +206,20 @@ def test_text_names_what_stayed(
 
 def test_callers_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
-    assert move.default_threads(False, 10 * MB, 10 * MB) == 8
-    assert move.default_threads(True, 0, 10 * MB) == 8
-    assert move.default_threads(True, 10 * MB, 10 * MB) == 1
+    assert move.default_threads(False) == 8
+    assert move.default_threads(True) == 1
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 4})
-    assert move.default_threads(False, 0, 10 * MB) == 2
+    assert move.default_threads(False) == 2
+
+
+def test_flag_of_pagehauls_kernel() -> None:
+    """This kernel does not know it: that is an error, and leaves the flags alone."""
+    mover = MovePages(os.getpid())
+    if move.kernel_shares():
+        pytest.skip("this is Pagehaul's kernel")
+    with pytest.raises(OSError, match="Invalid"):
+        mover.share()
+    mover.probe()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@
 #include <linux/jump_label.h>
 #include <linux/list.h>
 #include <linux/mm.h>
+#include <linux/nodemask.h>
 
 /*
  * Mark in dst->private, next to the page state that migration records there:
@@ -20,6 +21,43 @@
 
 DECLARE_STATIC_KEY_FALSE(migrate_copy_key);
 extern unsigned int migrate_copy_batch_pages;
+
+struct migrate_copy_helper;
+
+/**
+ * struct migrate_copy_work - something that several CPUs do step by step
+ * @step: Does the next step; returns false when none is left to begin.
+ * @sleeps: Whether a step may sleep. If not, helpers take it with preemption
+ *	disabled.
+ * @helpers: The helper CPUs this work was offered to; the caller's own.
+ * @nr_helpers: Length of @helpers.
+ * @helper_ns: CPU time that helpers have spent in steps, in ns.
+ *
+ * It lives on the stack of the task that migrates, the caller. Helpers touch it
+ * only between taking and handing back their slot, see
+ * mm/migrate_copy/helpers.c.
+ */
+struct migrate_copy_work {
+	bool (*step)(struct migrate_copy_work *work);
+	bool sleeps;
+	struct migrate_copy_helper *helpers;
+	unsigned int nr_helpers;
+	atomic64_t helper_ns;
+};
+
+/**
+ * struct migrate_copy_team - CPUs that take whole batches of one request
+ * @work: How they are woken and brought back.
+ * @next_batch: Migrates the next batch as a helper, see migrate_copy_team_start().
+ * @flags: The PF_MEMALLOC_* scopes of the caller.
+ * @mems_allowed: The nodes that the caller's cpuset allows.
+ */
+struct migrate_copy_team {
+	struct migrate_copy_work work;
+	bool (*next_batch)(struct migrate_copy_team *team);
+	unsigned int flags;
+	nodemask_t mems_allowed;
+};
 
 /**
  * migrate_copy_enabled() - Is batched copy switched on?
@@ -35,9 +73,14 @@ static inline bool migrate_copy_enabled(void)
 }
 
 void migrate_copy_batch(struct list_head *src_folios,
-			struct list_head *dst_folios, int reason);
+			struct list_head *dst_folios, int reason, bool asked);
 int migrate_copy_hugetlb(struct folio *dst, struct folio *src);
 void migrate_copy_count_void(void);
+unsigned int migrate_copy_team_size(int reason, bool asked);
+void migrate_copy_team_start(struct migrate_copy_team *team,
+			     bool (*next_batch)(struct migrate_copy_team *team),
+			     int nid, unsigned int max_helpers);
+void migrate_copy_team_end(struct migrate_copy_team *team);
 
 /**
  * migrate_copy_max_batch() - How many base pages one batch may hold.
@@ -56,13 +99,17 @@ static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
 #else /* !CONFIG_MIGRATE_COPY */
 #define MIGRATE_COPY_DONE	0UL
 
+struct migrate_copy_team {
+};
+
 static inline bool migrate_copy_enabled(void)
 {
 	return false;
 }
 
 static inline void migrate_copy_batch(struct list_head *src_folios,
-				      struct list_head *dst_folios, int reason)
+				      struct list_head *dst_folios, int reason,
+				      bool asked)
 {
 }
 
@@ -72,6 +119,22 @@ static inline int migrate_copy_hugetlb(struct folio *dst, struct folio *src)
 }
 
 static inline void migrate_copy_count_void(void)
+{
+}
+
+static inline unsigned int migrate_copy_team_size(int reason, bool asked)
+{
+	return 0;
+}
+
+static inline void
+migrate_copy_team_start(struct migrate_copy_team *team,
+			bool (*next_batch)(struct migrate_copy_team *team),
+			int nid, unsigned int max_helpers)
+{
+}
+
+static inline void migrate_copy_team_end(struct migrate_copy_team *team)
 {
 }
 

@@ -64,6 +64,7 @@
 
 /* Folio pairs that wait to be copied, and what has been copied so far. */
 struct migrate_copy_window {
+	bool may_share;
 	unsigned int nr;
 	unsigned long pages;
 	unsigned long folios_done;
@@ -153,11 +154,13 @@ static unsigned long copy_with_helpers(struct migrate_copy_window *win,
 /* Copy what has been collected; returns one bit for each pair that failed. */
 static unsigned long copy_window(struct migrate_copy_window *win)
 {
-	unsigned int max_helpers = READ_ONCE(migrate_copy_max_helpers);
+	unsigned int max_helpers = 0;
 	unsigned long failed;
 
-	if (max_helpers && win->pages * (PAGE_SIZE / SZ_1K) <
-			   READ_ONCE(migrate_copy_min_helper_kb)) {
+	if (win->may_share)
+		max_helpers = READ_ONCE(migrate_copy_max_helpers);
+	if (max_helpers &&
+	    win->pages * (PAGE_SIZE / SZ_1K) < migrate_copy_min_share_kb()) {
 		migrate_copy_stat_add(MIGRATE_COPY_ALONE_SMALL, 1);
 		max_helpers = 0;
 	}
@@ -219,8 +222,9 @@ static void account(const struct migrate_copy_window *win)
 			      win->helper_pages_done * PAGE_SIZE);
 }
 
-static void window_init(struct migrate_copy_window *win)
+static void window_init(struct migrate_copy_window *win, int reason, bool asked)
 {
+	win->may_share = migrate_copy_may_share(reason, asked);
 	win->nr = 0;
 	win->pages = 0;
 	win->folios_done = 0;
@@ -234,7 +238,8 @@ static void window_init(struct migrate_copy_window *win)
  *	TLB flushed.
  * @dst_folios: Their destinations in the same order, linked by their lru:
  *	locked, the record of the migration in folio->private.
- * @reason: The migrate_reason, for the trace.
+ * @reason: The migrate_reason of the request.
+ * @asked: Whether the request asks for several CPUs.
  *
  * Each destination whose content is complete gets MIGRATE_COPY_DONE set in its
  * private; the others are to be copied when they are moved. The top of
@@ -243,7 +248,7 @@ static void window_init(struct migrate_copy_window *win)
  * Context: Process context, may sleep. Takes no lock and allocates nothing.
  */
 void migrate_copy_batch(struct list_head *src_folios,
-			struct list_head *dst_folios, int reason)
+			struct list_head *dst_folios, int reason, bool asked)
 {
 	struct migrate_copy_window win;
 	struct folio *src, *dst;
@@ -252,7 +257,7 @@ void migrate_copy_batch(struct list_head *src_folios,
 		return;
 
 	trace_migrate_copy_start(reason);
-	window_init(&win);
+	window_init(&win, reason, asked);
 
 	dst = list_first_entry(dst_folios, struct folio, lru);
 	list_for_each_entry(src, src_folios, lru) {
@@ -288,7 +293,7 @@ int migrate_copy_hugetlb(struct folio *dst, struct folio *src)
 	unsigned long failed;
 
 	trace_migrate_copy_start(MR_TYPES);
-	window_init(&win);
+	window_init(&win, MR_TYPES, false);
 	win.pairs[0].dst = dst;
 	win.pairs[0].src = src;
 	win.pages = folio_nr_pages(src);

@@ -6,26 +6,31 @@
  * empties. Its states:
  *
  *	NULL	free
- *	job	offered: the helper may take the job, the caller may retract it
- *	BUSY	the helper copies a chunk of the job
+ *	work	offered: the helper may take the work, the caller may retract it
+ *	BUSY	the helper does a step of the work
  *
- * Only the caller moves a slot from NULL to its job and from its job back to
- * NULL; only the helper moves it to BUSY and back to the job. The helper does
- * the latter pair with preemption disabled, around a single chunk. Hence:
+ * Only the caller moves a slot from NULL to its work and from its work back to
+ * NULL; only the helper moves it to BUSY and back to the work, around a single
+ * step. Hence:
  *
- * - the job, which lies on the caller's stack, is touched by a helper only
+ * - the work, which lies on the caller's stack, is touched by a helper only
  *   while the slot is BUSY, and the caller leaves only after it has emptied
  *   every slot it filled: a helper that runs later finds nothing;
- * - the caller waits for a chunk in flight at most, never for a helper that
- *   has not started or has been preempted.
+ * - the caller waits for steps in flight at most, never for a helper that has
+ *   not started, or that was preempted between two steps.
+ *
+ * A step that copies a chunk runs with preemption disabled, and ends when the
+ * copy does. One that migrates a batch may sleep, as it would in the caller.
  *
  * The helper's release of its slot pairs with the full barrier of the caller's
- * retraction: the copied content is visible to the caller then.
+ * retraction: what the helper did is visible to the caller then.
  */
+#include <linux/cgroup.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/percpu.h>
 #include <linux/sched.h>
+#include <linux/sched/cputime.h>
 #include <linux/sched/isolation.h>
 #include <linux/topology.h>
 #include <linux/workqueue.h>
@@ -35,7 +40,8 @@
 /*
  * How often the caller looks at a slot that is BUSY before it sleeps between
  * the looks. Usually the helper has only the rest of a chunk left; if it takes
- * longer, then its CPU was taken away by an interrupt or by a hypervisor.
+ * longer, then it is a batch that it has the rest of, or its CPU was taken away
+ * by an interrupt or by a hypervisor.
  */
 #define RETRACT_SPINS	10000
 #define RETRACT_SLEEP_US	50
@@ -47,13 +53,13 @@
  */
 #define MAX_PROBES	64
 
-#define SLOT_BUSY	((struct migrate_copy_job *)1UL)
+#define SLOT_BUSY	((struct migrate_copy_work *)1UL)
 
 struct migrate_copy_helper {
-	struct migrate_copy_job *slot;
-	/* Next helper of the same job; the caller's while it owns the slot. */
+	struct migrate_copy_work *slot;
+	/* Next helper of the same work; the caller's while it owns the slot. */
 	struct migrate_copy_helper *next;
-	struct work_struct work;
+	struct work_struct item;
 } ____cacheline_aligned_in_smp;
 
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct migrate_copy_helper, helper);
@@ -81,47 +87,64 @@ static bool test_no_spin(void)
 }
 #endif
 
-/* Copy chunks of the job in the slot until it is gone or has none left. */
-static void help(struct work_struct *work)
+/* Do a step of the work, which is this helper's for the moment. */
+static bool do_step(struct migrate_copy_work *work)
+{
+	u64 start;
+	bool more;
+
+	if (work->sleeps)
+		preempt_enable();
+
+	start = task_sched_runtime(current);
+	more = work->step(work);
+	atomic64_add(task_sched_runtime(current) - start, &work->helper_ns);
+
+	if (work->sleeps)
+		preempt_disable();
+	return more;
+}
+
+/* Do steps of the work in the slot until it is gone or has none left. */
+static void help(struct work_struct *item)
 {
 	struct migrate_copy_helper *me =
-		container_of(work, struct migrate_copy_helper, work);
-	struct migrate_copy_job *job;
-	unsigned long nr;
+		container_of(item, struct migrate_copy_helper, item);
+	struct migrate_copy_work *work;
+	bool more;
 
 	do {
-		nr = 0;
+		more = false;
 		preempt_disable();
-		job = READ_ONCE(me->slot);
-		/* Pairs with the full barrier of offer(): the job is ready. */
-		if (job && try_cmpxchg_acquire(&me->slot, &job, SLOT_BUSY)) {
-			nr = migrate_copy_job_chunk(job);
-			atomic_long_add(nr, &job->helper_pages);
+		work = READ_ONCE(me->slot);
+		/* Pairs with the full barrier of offer(): the work is ready. */
+		if (work && try_cmpxchg_acquire(&me->slot, &work, SLOT_BUSY)) {
+			more = do_step(work);
 			/* Pairs with the full barrier in retract(). */
-			smp_store_release(&me->slot, job);
+			smp_store_release(&me->slot, work);
 		}
 		preempt_enable();
 		cond_resched();
-	} while (nr);
+	} while (more);
 }
 
-/* Offer the job to one CPU, unless its slot is taken. */
-static bool offer(struct migrate_copy_job *job, int cpu)
+/* Offer the work to one CPU, unless its slot is taken. */
+static bool offer(struct migrate_copy_work *work, int cpu)
 {
 	struct migrate_copy_helper *h = per_cpu_ptr(&helper, cpu);
-	struct migrate_copy_job *none = NULL;
+	struct migrate_copy_work *none = NULL;
 
-	if (READ_ONCE(h->slot) || !try_cmpxchg(&h->slot, &none, job))
+	if (READ_ONCE(h->slot) || !try_cmpxchg(&h->slot, &none, work))
 		return false;
 
-	h->next = job->helpers;
-	job->helpers = h;
-	job->nr_helpers++;
+	h->next = work->helpers;
+	work->helpers = h;
+	work->nr_helpers++;
 	/*
-	 * If the work is still queued from an earlier job, it will find this
-	 * one. If the CPU goes away, the work runs elsewhere, or too late.
+	 * If the item is still queued from earlier work, it will find this. If
+	 * the CPU goes away, the item runs elsewhere, or too late.
 	 */
-	queue_work_on(cpu, helper_wq, &h->work);
+	queue_work_on(cpu, helper_wq, &h->item);
 	return true;
 }
 
@@ -135,20 +158,39 @@ static bool can_help(int cpu)
 }
 
 /**
- * migrate_copy_helpers_wake() - Offer a job to idle CPUs.
- * @job: The job; must be retracted with migrate_copy_helpers_retract().
+ * migrate_copy_work_init() - Prepare something for several CPUs to do.
+ * @work: The work; usually on the caller's stack.
+ * @step: Does the next step; returns false when none is left to begin.
+ * @sleeps: Whether @step may sleep.
+ *
+ * Context: Any.
+ */
+void migrate_copy_work_init(struct migrate_copy_work *work,
+			    bool (*step)(struct migrate_copy_work *work),
+			    bool sleeps)
+{
+	work->step = step;
+	work->sleeps = sleeps;
+	work->helpers = NULL;
+	work->nr_helpers = 0;
+	atomic64_set(&work->helper_ns, 0);
+}
+
+/**
+ * migrate_copy_helpers_wake() - Offer work to idle CPUs.
+ * @work: The work; must be retracted with migrate_copy_helpers_retract().
  * @nid: The node whose CPUs are asked first; NUMA_NO_NODE for none.
  * @max_helpers: The most CPUs to offer it to.
  *
  * After the CPUs of the node come those that follow the caller's own in number,
  * which usually are its neighbours. CPUs that are busy, isolated, or already
- * help another job are left alone.
+ * help with other work are left alone.
  *
  * Context: Process context. Takes no lock that reclaim may hold, allocates
  * nothing.
- * Return: The number of CPUs the job was offered to, 0 to @max_helpers.
+ * Return: The number of CPUs @work was offered to, 0 to @max_helpers.
  */
-unsigned int migrate_copy_helpers_wake(struct migrate_copy_job *job, int nid,
+unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 				       unsigned int max_helpers)
 {
 	const struct cpumask *near = nid == NUMA_NO_NODE ? cpu_none_mask :
@@ -161,51 +203,79 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_job *job, int nid,
 		return 0;
 
 	for_each_cpu(cpu, near) {
-		if (job->nr_helpers >= max_helpers)
-			return job->nr_helpers;
+		if (work->nr_helpers >= max_helpers)
+			return work->nr_helpers;
 		if (cpu != this_cpu && can_help(cpu))
-			offer(job, cpu);
+			offer(work, cpu);
 	}
 	for_each_cpu_wrap(cpu, cpu_online_mask, this_cpu) {
-		if (job->nr_helpers >= max_helpers || !probes)
+		if (work->nr_helpers >= max_helpers || !probes)
 			break;
 		if (cpu == this_cpu || cpumask_test_cpu(cpu, near))
 			continue;
 		probes--;
 		if (can_help(cpu))
-			offer(job, cpu);
+			offer(work, cpu);
 	}
-	return job->nr_helpers;
+	return work->nr_helpers;
 }
 
-/* Empty a slot, or say that its helper is in the middle of a chunk. */
+/*
+ * Charge the helpers' time to the cgroup of the caller, who asked for it. The
+ * helpers themselves are in the root cgroup, whose time is that of the machine:
+ * there it is counted already, and only there.
+ */
+static void charge(u64 ns)
+{
+#ifdef CONFIG_CGROUPS
+	struct cgroup *cgrp;
+	unsigned long flags;
+
+	rcu_read_lock();
+	cgrp = task_dfl_cgroup(current);
+	if (cgroup_parent(cgrp)) {
+		/* The tick counts in the same place. */
+		local_irq_save(flags);
+		__cgroup_account_cputime(cgrp, ns);
+		__cgroup_account_cputime_field(cgrp, CPUTIME_SYSTEM, ns);
+		local_irq_restore(flags);
+	}
+	rcu_read_unlock();
+#endif
+}
+
+/* Empty a slot, or say that its helper is in the middle of a step. */
 static bool retract(struct migrate_copy_helper *h,
-		    struct migrate_copy_job *job)
+		    struct migrate_copy_work *work)
 {
 	/*
 	 * A full barrier on success. It pairs with the release in help(): what
-	 * was copied is visible. And it orders the caller's read of h->next
+	 * was done is visible. And it orders the caller's read of h->next
 	 * before the slot is free, after which h->next is somebody else's.
 	 */
-	return READ_ONCE(h->slot) == job && cmpxchg(&h->slot, job, NULL) == job;
+	return READ_ONCE(h->slot) == work &&
+	       cmpxchg(&h->slot, work, NULL) == work;
 }
 
 /**
- * migrate_copy_helpers_retract() - Take a job back from all its helpers.
- * @job: The job. No chunk of it may be left to claim.
+ * migrate_copy_helpers_retract() - Take work back from all its helpers.
+ * @work: The work. No step of it may be left to begin.
  *
- * Context: Process context, may sleep until the chunks in flight are copied.
- * When it returns no helper knows @job, and what they copied is visible.
+ * The time that the helpers took is charged to the caller's cgroup.
+ *
+ * Context: Process context, may sleep until the steps in flight have ended.
+ * When it returns no helper knows @work, and what they did is visible.
  */
-void migrate_copy_helpers_retract(struct migrate_copy_job *job)
+void migrate_copy_helpers_retract(struct migrate_copy_work *work)
 {
 	unsigned int spins = test_no_spin() ? 0 : RETRACT_SPINS;
 	struct migrate_copy_helper *h, *next;
+	u64 ns;
 
-	for (h = job->helpers; h; h = next) {
-		/* Once the slot is free, the next job owns h->next. */
+	for (h = work->helpers; h; h = next) {
+		/* Once the slot is free, the next work owns h->next. */
 		next = h->next;
-		while (!retract(h, job)) {
+		while (!retract(h, work)) {
 			if (spins) {
 				spins--;
 				cpu_relax();
@@ -214,22 +284,28 @@ void migrate_copy_helpers_retract(struct migrate_copy_job *job)
 			}
 		}
 	}
-	job->helpers = NULL;
-	job->nr_helpers = 0;
+	work->helpers = NULL;
+	work->nr_helpers = 0;
+
+	ns = atomic64_read(&work->helper_ns);
+	if (ns) {
+		migrate_copy_stat_add(MIGRATE_COPY_HELPER_NS, ns);
+		charge(ns);
+	}
 }
 
 /**
  * migrate_copy_helpers_init() - Set up the helpers of all possible CPUs.
  *
  * Context: Boot, may sleep.
- * Return: 0, or -ENOMEM, with which every job is copied by its caller alone.
+ * Return: 0, or -ENOMEM, with which every caller works alone.
  */
 int __init migrate_copy_helpers_init(void)
 {
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		INIT_WORK(&per_cpu_ptr(&helper, cpu)->work, help);
+		INIT_WORK(&per_cpu_ptr(&helper, cpu)->item, help);
 
 	/*
 	 * Bound, so that a chosen idle CPU is the one that wakes up. A long

@@ -7,6 +7,7 @@
 #define _MM_MIGRATE_COPY_INTERNAL_H
 
 #include <linux/atomic.h>
+#include <linux/migrate_copy.h>
 #include <linux/mm_types.h>
 #include <linux/types.h>
 
@@ -37,6 +38,10 @@ enum migrate_copy_stat {
 	MIGRATE_COPY_FALLBACK_VOID,
 	MIGRATE_COPY_ALONE_SMALL,
 	MIGRATE_COPY_ALONE_BUSY,
+	MIGRATE_COPY_TEAMS,
+	MIGRATE_COPY_TEAM_HELPERS,
+	MIGRATE_COPY_TEAM_BATCHES,
+	MIGRATE_COPY_HELPER_NS,
 	MIGRATE_COPY_NR_STATS,
 };
 
@@ -45,30 +50,23 @@ struct migrate_copy_pair {
 	struct folio *src;
 };
 
-struct migrate_copy_helper;
-
 /**
  * struct migrate_copy_job - folio copies that several CPUs do together
+ * @work: How helpers are woken and brought back.
  * @pairs: What to copy; each destination as large as its source.
  * @nr: Number of @pairs, at most MIGRATE_COPY_WINDOW.
  * @chunk_pages: Most base pages that one claim takes.
- * @helpers: The helper CPUs this job was offered to; the caller's own.
- * @nr_helpers: Length of @helpers.
  * @caller_pages: Base pages that the caller has claimed.
  * @cursor: The first page that nobody has claimed: the index of its pair in
  *	the upper, its index in the folio in the lower 32 bits.
  * @failed: One bit for each pair whose copy hit a machine check.
  * @helper_pages: Base pages that helpers have claimed.
- *
- * A job lives on the stack of the task that migrates. Helpers touch it only
- * between taking and handing back their slot, see helpers.c.
  */
 struct migrate_copy_job {
+	struct migrate_copy_work work;
 	const struct migrate_copy_pair *pairs;
 	unsigned int nr;
 	unsigned int chunk_pages;
-	struct migrate_copy_helper *helpers;
-	unsigned int nr_helpers;
 	unsigned long caller_pages;
 
 	atomic64_t cursor ____cacheline_aligned_in_smp;
@@ -86,14 +84,32 @@ unsigned long migrate_copy_job_run(struct migrate_copy_job *job, int nid,
 
 /* helpers.c */
 int migrate_copy_helpers_init(void);
-unsigned int migrate_copy_helpers_wake(struct migrate_copy_job *job, int nid,
+void migrate_copy_work_init(struct migrate_copy_work *work,
+			    bool (*step)(struct migrate_copy_work *work),
+			    bool sleeps);
+unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 				       unsigned int max_helpers);
-void migrate_copy_helpers_retract(struct migrate_copy_job *job);
+void migrate_copy_helpers_retract(struct migrate_copy_work *work);
 
 /* stats.c */
 void migrate_copy_stat_add(enum migrate_copy_stat stat, unsigned long nr);
 unsigned long migrate_copy_stat_read(enum migrate_copy_stat stat);
 const char *migrate_copy_stat_name(enum migrate_copy_stat stat);
+
+/* policy.c */
+enum {
+	MIGRATE_COPY_MT_NEVER,
+	MIGRATE_COPY_MT_ALWAYS,
+	MIGRATE_COPY_MT_AUTO,
+};
+
+extern unsigned int migrate_copy_mt_page_copy;
+extern unsigned long migrate_copy_reasons;
+bool migrate_copy_may_share(int reason, bool asked);
+unsigned int migrate_copy_min_share_kb(void);
+ssize_t migrate_copy_reasons_print(char *buf);
+int migrate_copy_reasons_parse(const char *text);
+void migrate_copy_sysctl_init(void);
 
 /* sysfs.c: the knobs */
 extern unsigned int migrate_copy_max_helpers;

@@ -34,6 +34,17 @@ static bool test_fails(const struct page *src)
 }
 #endif
 
+/* A step of a helper. */
+static bool help_chunk(struct migrate_copy_work *work)
+{
+	struct migrate_copy_job *job =
+		container_of(work, struct migrate_copy_job, work);
+	unsigned long nr = migrate_copy_job_chunk(job);
+
+	atomic_long_add(nr, &job->helper_pages);
+	return nr;
+}
+
 /**
  * migrate_copy_job_init() - Prepare a job.
  * @job: The job; usually on the caller's stack.
@@ -47,11 +58,10 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
 			   const struct migrate_copy_pair *pairs,
 			   unsigned int nr, unsigned int chunk_pages)
 {
+	migrate_copy_work_init(&job->work, help_chunk, false);
 	job->pairs = pairs;
 	job->nr = nr;
 	job->chunk_pages = chunk_pages;
-	job->helpers = NULL;
-	job->nr_helpers = 0;
 	job->caller_pages = 0;
 	job->failed = 0;
 	atomic64_set(&job->cursor, 0);
@@ -169,7 +179,8 @@ unsigned long migrate_copy_job_run(struct migrate_copy_job *job, int nid,
 	unsigned int woken = 0;
 
 	if (max_helpers)
-		woken = migrate_copy_helpers_wake(job, nid, max_helpers);
+		woken = migrate_copy_helpers_wake(&job->work, nid,
+						  max_helpers);
 
 	do {
 		nr = migrate_copy_job_chunk(job);
@@ -177,6 +188,6 @@ unsigned long migrate_copy_job_run(struct migrate_copy_job *job, int nid,
 		cond_resched();
 	} while (nr);
 
-	migrate_copy_helpers_retract(job);
+	migrate_copy_helpers_retract(&job->work);
 	return woken;
 }

@@ -204,7 +204,7 @@ static void more_helpers_than_chunks(struct kunit *test)
 		migrate_copy_job_run(&job, 0, num_possible_cpus());
 		expect_all_copied(test, set, &job);
 		KUNIT_EXPECT_LE(test, atomic_long_read(&job.helper_pages), 1);
-		KUNIT_EXPECT_NULL(test, job.helpers);
+		KUNIT_EXPECT_NULL(test, job.work.helpers);
 	}
 }
 

@@ -27,6 +27,10 @@ static const char * const stat_names[] = {
 	[MIGRATE_COPY_FALLBACK_VOID]	= "fallback_void",
 	[MIGRATE_COPY_ALONE_SMALL]	= "alone_small",
 	[MIGRATE_COPY_ALONE_BUSY]	= "alone_busy",
+	[MIGRATE_COPY_TEAMS]		= "teams",
+	[MIGRATE_COPY_TEAM_HELPERS]	= "team_helpers_woken",
+	[MIGRATE_COPY_TEAM_BATCHES]	= "team_batches",
+	[MIGRATE_COPY_HELPER_NS]	= "helper_ns",
 };
 
 static_assert(ARRAY_SIZE(stat_names) == MIGRATE_COPY_NR_STATS);

@@ -88,12 +88,27 @@ KNOB(min_helper_kb, 0, UINT_MAX);
 KNOB(chunk_kb, MIGRATE_COPY_MIN_CHUNK_KB, MIGRATE_COPY_MAX_CHUNK_KB);
 KNOB(batch_pages, MIGRATE_COPY_MIN_BATCH_PAGES, MIGRATE_COPY_MAX_BATCH_PAGES);
 
+static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return migrate_copy_reasons_print(buf);
+}
+
+static ssize_t reasons_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	return migrate_copy_reasons_parse(buf) ?: count;
+}
+
+static struct kobj_attribute reasons_attr = __ATTR_RW(reasons);
+
 static struct attribute *knob_attrs[] = {
 	&enabled_attr.attr,
 	&max_helpers_attr.attr,
 	&min_helper_kb_attr.attr,
 	&chunk_kb_attr.attr,
 	&batch_pages_attr.attr,
+	&reasons_attr.attr,
 	NULL
 };
 
@@ -159,6 +174,7 @@ static int __init migrate_copy_init(void)
 	if (migrate_copy_helpers_init())
 		pr_warn("migrate_copy: no workqueue, copying without helpers\n");
 
+	migrate_copy_sysctl_init();
 	err = migrate_copy_sysfs_init();
 	if (err) {
 		pr_err("migrate_copy: no sysfs directory (%d), staying off\n",

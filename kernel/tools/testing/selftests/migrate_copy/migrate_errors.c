@@ -26,6 +26,10 @@
 #define BAD_NODE	63
 #define BAD_POINTER	((void *)8)
 
+#ifndef MPOL_MF_MOVE_MT
+#define MPOL_MF_MOVE_MT	(1 << 15)
+#endif
+
 static int from, to;
 
 /* A page that is on node "from", and a hole behind it. */
@@ -75,6 +79,28 @@ static long move_bad_flag(void)
 	int status;
 
 	return move_one(0, page, to, BAD_FLAG, &status);
+}
+
+static long move_mt_alone(void)
+{
+	int status;
+
+	return move_one(0, page, to, MPOL_MF_MOVE_MT, &status);
+}
+
+static long move_mt(void)
+{
+	int status;
+
+	return move_one(0, page, to, MPOL_MF_MOVE | MPOL_MF_MOVE_MT, &status);
+}
+
+static long move_all_mt(void)
+{
+	int status;
+
+	return move_one(0, page, to, MPOL_MF_MOVE_ALL | MPOL_MF_MOVE_MT,
+			&status);
 }
 
 static long move_no_pid(void)
@@ -235,6 +261,23 @@ static long mbind_bad_flag(void)
 	return bind_to(page, PAGE, MPOL_BIND, to, BAD_FLAG);
 }
 
+static long mbind_mt_alone(void)
+{
+	return bind_to(page, PAGE, MPOL_BIND, to, MPOL_MF_MOVE_MT);
+}
+
+static long mbind_mt_strict(void)
+{
+	return bind_to(page, PAGE, MPOL_BIND, to,
+		       MPOL_MF_MOVE_MT | MPOL_MF_STRICT);
+}
+
+static long mbind_mt(void)
+{
+	return bind_to(page, PAGE, MPOL_BIND, to,
+		       MPOL_MF_MOVE | MPOL_MF_MOVE_MT);
+}
+
 static long mbind_bad_mode(void)
 {
 	return bind_to(page, PAGE, 99, to, MPOL_MF_MOVE);
@@ -354,13 +397,16 @@ static long migrate_too_many_nodes(void)
 	return migrate_masks(&old, &new, 1UL << 20);
 }
 
-static const struct {
+struct call {
 	const char *name;
 	long (*call)(void);
 	bool unprivileged;
 	long expected;
-} calls[] = {
+};
+
+static const struct call calls[] = {
 	{ "move_pages: unknown flag", move_bad_flag, false, -EINVAL },
+	{ "move_pages: MOVE_MT alone", move_mt_alone, false, -EINVAL },
 	{ "move_pages: no such process", move_no_pid, false, -ESRCH },
 	{ "move_pages: process of root, unprivileged", move_init_unprivileged,
 	  true, -EPERM },
@@ -387,6 +433,8 @@ static const struct {
 	{ "move_pages query: hole", query_hole, false, -EFAULT },
 	{ "mbind: unaligned address", mbind_unaligned, false, -EINVAL },
 	{ "mbind: unknown flag", mbind_bad_flag, false, -EINVAL },
+	{ "mbind: MOVE_MT alone", mbind_mt_alone, false, -EINVAL },
+	{ "mbind: MOVE_MT and STRICT", mbind_mt_strict, false, -EINVAL },
 	{ "mbind: unknown mode", mbind_bad_mode, false, -EINVAL },
 	{ "mbind: static and relative nodes", mbind_both_relations, false,
 	  -EINVAL },
@@ -415,20 +463,27 @@ static const struct {
 	  -EINVAL },
 };
 
+/* What only a kernel with migrate_copy takes. */
+static const struct call own_calls[] = {
+	{ "move_pages: MOVE and MOVE_MT", move_mt, true, 0 },
+	{ "move_pages: MOVE_ALL and MOVE_MT", move_all_mt, false, 0 },
+	{ "move_pages: MOVE_ALL and MOVE_MT, unprivileged", move_all_mt, true,
+	  -EPERM },
+	{ "mbind: MOVE and MOVE_MT", mbind_mt, true, 0 },
+};
+
 #define TIMEOUT	30
 
 static void test_call(const void *arg)
 {
-	size_t i = *(const size_t *)arg;
+	const struct call *call = arg;
 	long seen;
 
 	nodes_find(&from, &to);
 	page = new_page(MAP_PRIVATE);
-	require(!calls[i].unprivileged || !setuid(NOBODY),
-		"cannot become nobody");
-	seen = calls[i].call();
-	require(seen == calls[i].expected, "%ld, not %ld", seen,
-		calls[i].expected);
+	require(!call->unprivileged || !setuid(NOBODY), "cannot become nobody");
+	seen = call->call();
+	require(seen == call->expected, "%ld, not %ld", seen, call->expected);
 }
 
 static void test_calls(void)
@@ -436,7 +491,7 @@ static void test_calls(void)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(calls); i++)
-		test_run(calls[i].name, TIMEOUT, test_call, &i);
+		test_run(calls[i].name, TIMEOUT, test_call, &calls[i]);
 }
 
 /* Limits that depend on the machine are filled in at run time. */
@@ -452,6 +507,7 @@ static struct {
 	{ "min_helper_kb", 0, 4294967295L },
 	{ "chunk_kb", 4, 2048 },
 	{ "batch_pages", 512, 32768 },
+	{ "vm.mt_page_copy", 0, 2 },
 };
 
 static const char * const garbage[] = {
@@ -460,7 +516,10 @@ static const char * const garbage[] = {
 
 static void knob_path(char *path, size_t size, size_t i)
 {
-	snprintf(path, size, KNOB_DIR "/%s", knobs[i].name);
+	if (!strncmp(knobs[i].name, "vm.", 3))
+		snprintf(path, size, "/proc/sys/vm/%s", knobs[i].name + 3);
+	else
+		snprintf(path, size, KNOB_DIR "/%s", knobs[i].name);
 }
 
 static bool refuses(const char *path, const char *text, int error)
@@ -551,6 +610,45 @@ static void test_other_users(const void *arg)
 	require(refuses(path, "1", EACCES), "can be written");
 }
 
+#define REASONS	KNOB_DIR "/reasons"
+
+static bool reasons_are(const char *expected)
+{
+	char text[512];
+
+	if (file_read(REASONS, text, sizeof(text)))
+		return false;
+	text[strcspn(text, "\n")] = '\0';
+	if (!strcmp(text, expected))
+		return true;
+	ksft_print_msg("reasons are \"%s\", not \"%s\"\n", text, expected);
+	return false;
+}
+
+static void test_reasons(const void *arg)
+{
+	static const char all[] =
+		"compaction memory_failure memory_hotplug syscall_or_cpuset "
+		"mempolicy_mbind numa_misplaced contig_range longterm_pin "
+		"demotion damon";
+	static const char * const bad[] = {
+		"\n", " ", "dem", "demotion2", "damon,nothing", "all none", "1",
+	};
+	size_t i;
+
+	require(!file_write(REASONS, "none") && reasons_are("none"), "none");
+	require(!file_write(REASONS, "all\n") && reasons_are(all), "all");
+	require(!file_write(REASONS, " damon, demotion\n") &&
+		reasons_are("demotion damon"), "two of them");
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		require(file_write(REASONS, bad[i]) == -EINVAL &&
+			reasons_are("demotion damon"), "\"%s\"", bad[i]);
+	require(!file_write(REASONS, all) && reasons_are(all), "all by name");
+	require(!setuid(NOBODY), "cannot become nobody");
+	require(file_write(REASONS, "none") == -EACCES && reasons_are(all),
+		"another user can write");
+}
+
 static void test_statistics(const void *arg)
 {
 	require(file_write(KNOB_DIR "/stats/batches", "0") < 0,
@@ -581,10 +679,15 @@ static void test_knobs(void)
 			test_run(name, TIMEOUT, knob_tests[j].fn, &i);
 		}
 	}
+	for (i = 0; i < ARRAY_SIZE(own_calls); i++)
+		test_run(own_calls[i].name, TIMEOUT, test_call, &own_calls[i]);
+	test_run("reasons: names, and nothing else", TIMEOUT, test_reasons,
+		 NULL);
 	test_run("stats: cannot be written", TIMEOUT, test_statistics, NULL);
 }
 
-#define KNOB_TESTS	(ARRAY_SIZE(knob_tests) * ARRAY_SIZE(knobs) + 1)
+#define KNOB_TESTS	(ARRAY_SIZE(knob_tests) * ARRAY_SIZE(knobs) + \
+			 ARRAY_SIZE(own_calls) + 2)
 
 int main(int argc, char **argv)
 {

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * For which requests several CPUs may be used: vm.mt_page_copy, and the
+ * reasons in /sys/kernel/mm/migrate_copy/reasons.
+ */
+#include <linux/bits.h>
+#include <linux/migrate.h>
+#include <linux/string.h>
+#include <linux/sysctl.h>
+#include <linux/sysfs.h>
+
+#include "internal.h"
+
+/* The bit of the requests that do not say why: hugetlb's, in MR_TYPES. */
+#define ALL_REASONS	GENMASK(MR_TYPES - 1, 0)
+
+unsigned int migrate_copy_mt_page_copy = MIGRATE_COPY_MT_AUTO;
+unsigned long migrate_copy_reasons = ALL_REASONS;
+
+/**
+ * migrate_copy_may_share() - May several CPUs work for a request?
+ * @reason: Its migrate_reason; MR_TYPES where it is not known.
+ * @asked: Whether it asks for that.
+ *
+ * Context: Any.
+ * Return: true if helpers may be woken, provided that it is worth it.
+ */
+bool migrate_copy_may_share(int reason, bool asked)
+{
+	if (asked)
+		return true;
+
+	switch (READ_ONCE(migrate_copy_mt_page_copy)) {
+	case MIGRATE_COPY_MT_NEVER:
+		return false;
+	case MIGRATE_COPY_MT_ALWAYS:
+		return true;
+	}
+	return reason >= MR_TYPES ||
+	       (READ_ONCE(migrate_copy_reasons) & BIT(reason));
+}
+
+/**
+ * migrate_copy_min_share_kb() - The least that is shared.
+ *
+ * Context: Any.
+ * Return: The size in KiB of the smallest window of folios whose copy several
+ * CPUs may share.
+ */
+unsigned int migrate_copy_min_share_kb(void)
+{
+	if (READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS)
+		return 0;
+	return READ_ONCE(migrate_copy_min_helper_kb);
+}
+
+/**
+ * migrate_copy_reasons_print() - Print the names of the enabled reasons.
+ * @buf: A page of sysfs.
+ *
+ * Context: Any.
+ * Return: The length.
+ */
+ssize_t migrate_copy_reasons_print(char *buf)
+{
+	unsigned long reasons = READ_ONCE(migrate_copy_reasons);
+	unsigned int reason;
+	ssize_t len = 0;
+
+	for_each_set_bit(reason, &reasons, MR_TYPES)
+		len += sysfs_emit_at(buf, len, "%s%s", len ? " " : "",
+				     migrate_reason_names[reason]);
+	return len + sysfs_emit_at(buf, len, "%s\n", len ? "" : "none");
+}
+
+static int find_reason(const char *name, size_t len)
+{
+	unsigned int reason;
+
+	for (reason = 0; reason < MR_TYPES; reason++) {
+		const char *known = migrate_reason_names[reason];
+
+		if (strlen(known) == len && !strncmp(known, name, len))
+			return reason;
+	}
+	return -EINVAL;
+}
+
+/**
+ * migrate_copy_reasons_parse() - Enable the reasons of a list, and no other.
+ * @text: Names, separated by white space or commas; or "all", or "none".
+ *
+ * Context: Any. Allocates nothing.
+ * Return: 0, or -EINVAL for a name that is not known or no name at all, with
+ * nothing changed.
+ */
+int migrate_copy_reasons_parse(const char *text)
+{
+	static const char separators[] = " ,\t\n";
+	unsigned long reasons = 0;
+	bool any = false;
+
+	if (sysfs_streq(text, "all")) {
+		reasons = ALL_REASONS;
+		any = true;
+		text = "";
+	} else if (sysfs_streq(text, "none")) {
+		any = true;
+		text = "";
+	}
+
+	while (*(text += strspn(text, separators))) {
+		size_t len = strcspn(text, separators);
+		int reason = find_reason(text, len);
+
+		if (reason < 0)
+			return reason;
+		reasons |= BIT(reason);
+		any = true;
+		text += len;
+	}
+	if (!any)
+		return -EINVAL;
+
+	WRITE_ONCE(migrate_copy_reasons, reasons);
+	return 0;
+}
+
+static const struct ctl_table migrate_copy_table[] = {
+	{
+		.procname	= "mt_page_copy",
+		.data		= &migrate_copy_mt_page_copy,
+		.maxlen		= sizeof(migrate_copy_mt_page_copy),
+		.mode		= 0644,
+		.proc_handler	= proc_douintvec_minmax,
+		.extra1		= SYSCTL_ZERO,
+		.extra2		= SYSCTL_TWO,
+	},
+};
+
+/**
+ * migrate_copy_sysctl_init() - Create vm.mt_page_copy.
+ *
+ * Context: Boot, may sleep.
+ */
+void __init migrate_copy_sysctl_init(void)
+{
+	register_sysctl_init("vm", migrate_copy_table);
+}
