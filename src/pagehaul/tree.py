@@ -26,18 +26,28 @@ OVERLAY = REPO / "kernel"
 PATCHES = REPO / "patches" / source.SERIES
 
 
-def prepare(variant: str, pristine: Path, overlay: Path = OVERLAY, patches: Path = PATCHES) -> Path:
+def prepare(
+    variant: str,
+    pristine: Path,
+    overlay: Path = OVERLAY,
+    patches: Path = PATCHES,
+    *,
+    built: Path | None = None,
+) -> Path:
     """Return the tree of `variant` in the cache, brought up to date with the repository.
 
     "vanilla" is the pristine source itself, copied, since building needs to write; every other
-    variant has `overlay` and `patches` over it. Raises PagehaulError, naming patch, file and hunk,
+    variant has `overlay` and `patches` over it. A new one starts from `built`, the vanilla tree
+    with a kernel built in it, if it is of that source: `make` then has less to do. Raises PagehaulError, naming patch, file and hunk,
     when a patch does not apply; the tree is then as it was.
     """
     tree = tree_dir() / variant
     with lock(f"tree-{variant}"):
         state = _read_state(tree)
         if not tree.exists() or state.get("source") != source.stamp(pristine):
-            _copy_pristine(pristine, tree)
+            if built is not None and _read_state(built).get("source") != source.stamp(pristine):
+                built = None
+            _copy(built or pristine, tree)
             state = {"source": source.stamp(pristine), "touched": {}}
             _write_state(tree, state)
         if variant == "vanilla":
@@ -79,18 +89,27 @@ def _write_state(tree: Path, state: dict[str, object]) -> None:
     temporary.replace(_state_file(tree))
 
 
-def _copy_pristine(pristine: Path, tree: Path) -> None:
+def _copy(origin: Path, tree: Path) -> None:
     _state_file(tree).unlink(missing_ok=True)
     remove_tree(tree)
     work = Path(tempfile.mkdtemp(prefix=f".copy-{tree.name}-", dir=tree.parent))
     log = log_dir() / f"tree-{tree.name}.log"
     try:
-        copy = ["cp", "--archive", "--reflink=auto", str(pristine), str(work / "tree")]
+        copy = ["cp", "--archive", "--reflink=auto", str(origin), str(work / "tree")]
         run_logged(copy, log, title=f"copying the source for {tree.name}")
         run_logged(["chmod", "--recursive", "u+w", work / "tree"], log, title="making it writable")
+        _relocate(work / "tree" / "tools", origin, tree)
         (work / "tree").rename(tree)
     finally:
         remove_tree(work)
+
+
+def _relocate(tools: Path, origin: Path, tree: Path) -> None:
+    """Let objtool look as if built in `tree`: make would build it anew, and with it all objects."""
+    for path in tools.rglob(".*.cmd"):
+        text = path.read_text(encoding="utf-8")
+        if str(origin) in text:
+            path.write_text(text.replace(str(origin), str(tree)), encoding="utf-8")
 
 
 def _stage(pristine: Path, overlay: Path, patches: Path, staging: Path) -> None:

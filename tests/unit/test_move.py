@@ -109,7 +109,7 @@ def test_refusals_of_the_kernel(
 @pytest.mark.usefixtures("two_nodes")
 def test_all_without_the_capability(victim: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def probe(self: MovePages) -> None:
-        if self._flags.value & 4:
+        if self._flags & 4:
             raise PermissionError(errno.EPERM, "")
 
     monkeypatch.setattr(MovePages, "probe", probe)

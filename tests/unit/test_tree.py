@@ -36,8 +36,8 @@ class Setting:
     overlay: Path
     patches: Path
 
-    def prepare(self, variant: str = "pagehaul") -> Path:
-        return tree.prepare(variant, self.pristine, self.overlay, self.patches)
+    def prepare(self, variant: str = "pagehaul", built: Path | None = None) -> Path:
+        return tree.prepare(variant, self.pristine, self.overlay, self.patches, built=built)
 
 
 @pytest.fixture
@@ -205,3 +205,27 @@ def test_the_projects_own_patches_are_well_formed() -> None:
     assert sorted(tree.PATCHES.glob("*.patch"))
     for patch in tree.PATCHES.glob("*.patch"):
         assert tree._patched_files(patch)
+
+
+def test_a_new_tree_starts_from_the_built_one(setting: Setting) -> None:
+    vanilla = setting.prepare("vanilla")
+    (vanilla / "mm/migrate.o").write_text("object")
+    (vanilla / "tools/objtool").mkdir(parents=True)
+    command = vanilla / "tools/objtool/.check.o.cmd"
+    command.write_text(f"cmd_check.o := gcc -I{vanilla}/tools/include\n")
+    where = setting.prepare(built=vanilla)
+    assert (where / "mm/migrate.o").read_text() == "object"
+    assert "hook" in (where / "mm/migrate.c").read_text()
+    assert (where / "mm/migrate.c").stat().st_mtime > (where / "mm/migrate.o").stat().st_mtime
+    copied = (where / "tools/objtool/.check.o.cmd").read_text()
+    assert copied == f"cmd_check.o := gcc -I{where}/tools/include\n"
+    assert str(vanilla) in command.read_text()
+
+
+def test_objects_of_another_source_are_not_used(setting: Setting, kernel_dir: Path) -> None:
+    vanilla = setting.prepare("vanilla")
+    (vanilla / "mm/migrate.o").write_text("object")
+    (kernel_dir / "mm/other.c").write_text("other\n")
+    setting.pristine = source.ensure(str(kernel_dir))
+    where = setting.prepare(built=vanilla)
+    assert not (where / "mm/migrate.o").exists()
