@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from threading import Lock, Timer
 from typing import Any, Protocol
 
-from pagehaul import vm
+from pagehaul import host, vm
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import Size
@@ -199,6 +199,8 @@ class Guests:
         """
         kernels = list(dict.fromkeys(turn.kernel for turn in turns))
         guest = self._guest(machine, quick)
+        # Before several guests ask for it at the same time.
+        host.need_for("guest")
         if not guest.icount:
             # Asked once for all: they must not differ, nor probe at the same time.
             kvm = vm.kvm_works(self.images[kernels[0]].image)

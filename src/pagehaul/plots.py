@@ -127,7 +127,7 @@ def _folio_count(rows: Sequence[Row]) -> Figure:
         places = {row.folios for row in mine}
         for head in _compared(mine):
             # One thread of theirs is a batch copied by a single helper.
-            if head[1] not in ("batch", "threads"):
+            if head[1] not in ("batch", "parallel"):
                 continue
             points = sorted((n, r) for (n, count), r in ratios.items() if count == head[2])
             if points:

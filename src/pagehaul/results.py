@@ -16,7 +16,7 @@ from pagehaul.errors import PagehaulError
 
 SCHEMA = 1
 KERNELS = ("vanilla", "pagehaul")
-METHODS = ("serial", "callers", "batch", "threads")
+METHODS = ("serial", "callers", "batch", "threads", "parallel")
 
 # Counts of instructions that are further than this from their median are told of.
 DETERMINISM = 0.005

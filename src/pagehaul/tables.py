@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pagehaul import published
 from pagehaul.experiments import EXPERIMENTS
-from pagehaul.results import DETERMINISM, Results, Row, find_baseline, is_baseline
+from pagehaul.results import DETERMINISM, METHODS, Results, Row, find_baseline, is_baseline
 
 TCG_CAVEAT = (
     "GB/s under TCG, an emulator, mean nothing by themselves: only the ratios, measured "
@@ -51,6 +51,8 @@ def column_label(column: Column) -> str:
     if method == "callers":
         return f"{kernel}, {threads} callers"
     if method == "threads":
+        return f"{threads} CPUs, copy"
+    if method == "parallel":
         return f"{threads} CPUs"
     return "batch" if method == "batch" else "vanilla" if kernel == "vanilla" else "off"
 
@@ -69,7 +71,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
         found,
         key=lambda column: (
             column[0] != "vanilla",
-            ("serial", "callers", "batch", "threads").index(column[1]),
+            METHODS.index(column[1]),
             column[2],
         ),
     )
@@ -98,7 +100,8 @@ def experiment_table(results: Results, experiment: str) -> Table:
     caption = "Median speed by the first column's (slowest to fastest move)."
     if "off" in labels:
         caption += " off, batch, CPUs: Pagehaul's kernel with the feature off, with batch copy by"
-        caption += " the caller alone, and with copies shared by so many CPUs."
+        caption += " the caller alone, with copies shared by so many CPUs, and, as is the default,"
+        caption += " with batches shared as well."
     caption += f" Accelerator: {ran_on}."
     if ran_on == "tcg":
         caption += f" {TCG_CAVEAT}"

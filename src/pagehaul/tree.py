@@ -38,8 +38,9 @@ def prepare(
 
     "vanilla" is the pristine source itself, copied, since building needs to write; every other
     variant has `overlay` and `patches` over it. A new one starts from `built`, the vanilla tree
-    with a kernel built in it, if it is of that source: `make` then has less to do. Raises PagehaulError, naming patch, file and hunk,
-    when a patch does not apply; the tree is then as it was.
+    with a kernel built in it, if it is of that source: `make` then has less to do. Raises
+    PagehaulError, naming patch, file and hunk, when a patch does not apply; the tree is then as it
+    was.
     """
     tree = tree_dir() / variant
     with lock(f"tree-{variant}"):

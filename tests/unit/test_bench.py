@@ -106,8 +106,8 @@ def measure(model: Model, *names: str) -> Results:
 def test_kernels_take_turns_and_swap_who_is_first() -> None:
     model = Model()
     measure(model, "classic")
-    first, second = ([kernel for kernel, _ in boot[:12]] for boot in model.boots)
-    vanilla, pagehaul = ["vanilla"], ["pagehaul"] * 3
+    first, second = ([kernel for kernel, _ in boot[:15]] for boot in model.boots)
+    vanilla, pagehaul = ["vanilla"], ["pagehaul"] * 4
     assert first == vanilla + pagehaul + pagehaul + vanilla + vanilla + pagehaul
     assert second == pagehaul + vanilla + vanilla + pagehaul + pagehaul + vanilla
 
@@ -141,8 +141,9 @@ def test_methods_set_their_knobs_on_pagehaul_and_none_on_vanilla() -> None:
         ("vanilla", 2, ()),
         ("vanilla", 4, ()),
         ("pagehaul", 1, (("enabled", 0),)),
-        ("pagehaul", 1, (("enabled", 1), ("max_helpers", 0))),
-        ("pagehaul", 1, (("enabled", 1), ("max_helpers", 1))),
+        ("pagehaul", 1, (("enabled", 1), ("max_helpers", 0), ("parallel_batches", 0))),
+        ("pagehaul", 1, (("enabled", 1), ("max_helpers", 1), ("parallel_batches", 0))),
+        ("pagehaul", 1, (("enabled", 1), ("max_helpers", 1), ("parallel_batches", 1))),
     }
 
 
@@ -232,9 +233,9 @@ def test_the_exit_status_tells_of_wrong_content(
         quick=True, experiment=["classic"], json=tmp_path / "r.json", html=None, host=True
     )
     assert bench.run(args) == code
-    # 2 shapes by 4 methods, in every round and boot.
+    # 2 shapes by 5 methods, in every round and boot.
     effort = bench.EFFORTS["parallel", True]
-    expected = 2 * 4 * effort.rounds * effort.boots * mismatches
+    expected = 2 * 5 * effort.rounds * effort.boots * mismatches
     assert load(tmp_path / "r.json").integrity.mismatches == expected
 
 

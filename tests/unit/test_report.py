@@ -91,7 +91,7 @@ def test_shapes_are_named_for_people() -> None:
 
 def test_an_experiments_table() -> None:
     table = experiment_table(results(), "folio-count")
-    assert table.header == ("folios", "vanilla, GB/s", "off", "batch", "2 CPUs")
+    assert table.header == ("folios", "vanilla, GB/s", "off", "batch", "2 CPUs, copy")
     assert table.rows == (
         (
             "2 MB x 64",

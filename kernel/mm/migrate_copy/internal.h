@@ -115,6 +115,7 @@ void migrate_copy_sysctl_init(void);
 extern unsigned int migrate_copy_max_helpers;
 extern unsigned int migrate_copy_min_helper_kb;
 extern unsigned int migrate_copy_chunk_kb;
+extern unsigned int migrate_copy_parallel_batches;
 
 #ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
 /**

@@ -27,6 +27,7 @@ unsigned int migrate_copy_max_helpers;
 unsigned int migrate_copy_min_helper_kb = 512;
 unsigned int migrate_copy_chunk_kb = 128;
 unsigned int migrate_copy_batch_pages = MIGRATE_COPY_MIN_BATCH_PAGES;
+unsigned int migrate_copy_parallel_batches = 1;
 
 static DEFINE_MUTEX(enabled_lock);
 
@@ -87,6 +88,7 @@ KNOB(max_helpers, 0, num_possible_cpus());
 KNOB(min_helper_kb, 0, UINT_MAX);
 KNOB(chunk_kb, MIGRATE_COPY_MIN_CHUNK_KB, MIGRATE_COPY_MAX_CHUNK_KB);
 KNOB(batch_pages, MIGRATE_COPY_MIN_BATCH_PAGES, MIGRATE_COPY_MAX_BATCH_PAGES);
+KNOB(parallel_batches, 0, 1);
 
 static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
 			    char *buf)
@@ -108,6 +110,7 @@ static struct attribute *knob_attrs[] = {
 	&min_helper_kb_attr.attr,
 	&chunk_kb_attr.attr,
 	&batch_pages_attr.attr,
+	&parallel_batches_attr.attr,
 	&reasons_attr.attr,
 	NULL
 };

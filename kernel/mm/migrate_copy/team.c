@@ -59,7 +59,9 @@ static bool help_batch(struct migrate_copy_work *work)
  */
 unsigned int migrate_copy_team_size(int reason, bool asked)
 {
-	if (!migrate_copy_enabled() || (current->flags & PF_MEMALLOC) ||
+	if (!migrate_copy_enabled() ||
+	    !READ_ONCE(migrate_copy_parallel_batches) ||
+	    (current->flags & PF_MEMALLOC) ||
 	    !migrate_copy_may_share(reason, asked))
 		return 0;
 	return READ_ONCE(migrate_copy_max_helpers);

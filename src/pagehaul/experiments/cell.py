@@ -27,8 +27,9 @@ class Cell:
 
     method is "serial" (one caller; Pagehaul's feature off), "callers" (`threads` callers of the
     system call on disjoint ranges; Pagehaul's feature off), "batch" (the caller alone copies whole
-    batches) or "threads" (`threads` CPUs share the copies, the caller's among them). An optional
-    cell is left out, with a note, where the machine cannot provide its memory.
+    batches), "threads" (`threads` CPUs share the copies, the caller's among them) or "parallel"
+    (they take whole batches besides, as is the default). An optional cell is left out, with a note,
+    where the machine cannot provide its memory.
     """
 
     shape: Shape
@@ -44,7 +45,12 @@ class Cell:
             return {}
         if self.method in ("serial", "callers"):
             return {"enabled": 0}
-        return {"enabled": 1, "max_helpers": self.threads - 1}
+        parallel = int(self.method == "parallel")
+        return {
+            "enabled": 1,
+            "max_helpers": self.threads - 1,
+            "parallel_batches": parallel,
+        }
 
     @property
     def callers(self) -> int:
@@ -92,13 +98,14 @@ class Experiment:
 
 
 def compare_methods(shapes: Iterable[Shape], size: Size) -> tuple[Cell, ...]:
-    """For every shape: vanilla, and Pagehaul off, with batch copy, and with 2, 4, ... CPUs."""
+    """For every shape: vanilla, and Pagehaul off, with batch copy, and both ways with more CPUs."""
     cells = []
     for shape in shapes:
         cells.append(Cell(shape, "vanilla", "serial"))
         cells.append(Cell(shape, "pagehaul", "serial"))
         cells.append(Cell(shape, "pagehaul", "batch"))
-        cells += [Cell(shape, "pagehaul", "threads", count) for count in size.thread_counts()]
+        for method in ("threads", "parallel"):
+            cells += [Cell(shape, "pagehaul", method, count) for count in size.thread_counts()]
     return tuple(cells)
 
 

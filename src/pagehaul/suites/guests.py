@@ -17,7 +17,7 @@ from pagehaul.suites import tap
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, prefixed, skipped
 
 # What the test programs are run with on each kernel: the modes of its copy.
-_ALL_MODES = {"vanilla": "plain", "pagehaul": "off batch threads"}
+_ALL_MODES = {"vanilla": "plain", "pagehaul": "off batch threads parallel"}
 
 # Two nodes of two CPUs each, a socket a node: enough that three can help the fourth.
 _CPUS = 4

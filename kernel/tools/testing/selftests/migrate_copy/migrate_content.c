@@ -501,6 +501,31 @@ static void run_mode(enum copy_mode mode)
 	}
 }
 
+/*
+ * Not every request has enough folios for several CPUs, and they are not always
+ * idle. But of all of them together some must have been shared.
+ */
+static void test_parallel(const void *arg)
+{
+	uint64_t before = *(const uint64_t *)arg;
+	uint64_t batches = stat_read("team_batches") - before;
+
+	require(batches, "helpers took no batch");
+	ksft_print_msg("helpers took %llu batches\n",
+		       (unsigned long long)batches);
+}
+
+static void run_parallel(void)
+{
+	uint64_t before = stat_read("team_batches");
+
+	run_mode(MODE_PARALLEL);
+	/* A single folio is never shared, and those of 1 GB have no team. */
+	if (!only)
+		test_run("parallel: helpers take batches", TIMEOUT,
+			 test_parallel, &before);
+}
+
 static unsigned int tests_of_mode(void)
 {
 	unsigned int n = 0;
@@ -535,9 +560,14 @@ int main(int argc, char **argv)
 	if (known == MAP_FAILED)
 		ksft_exit_fail_msg("no memory\n");
 
-	tests_start(__builtin_popcount(modes) * tests_of_mode());
+	tests_start(__builtin_popcount(modes) * tests_of_mode() +
+		    (modes & 1U << MODE_PARALLEL && !only));
 	for (mode = 0; mode < NR_MODES; mode++) {
-		if (modes & 1U << mode)
+		if (!(modes & 1U << mode))
+			continue;
+		if (mode == MODE_PARALLEL)
+			run_parallel();
+		else
 			run_mode(mode);
 	}
 	tests_end();

@@ -507,6 +507,7 @@ static struct {
 	{ "min_helper_kb", 0, 4294967295L },
 	{ "chunk_kb", 4, 2048 },
 	{ "batch_pages", 512, 32768 },
+	{ "parallel_batches", 0, 1 },
 	{ "vm.mt_page_copy", 0, 2 },
 };
 

@@ -216,6 +216,7 @@ const char * const mode_names[NR_MODES] = {
 	[MODE_OFF]	= "off",
 	[MODE_BATCH]	= "batch",
 	[MODE_THREADS]	= "threads",
+	[MODE_PARALLEL]	= "parallel",
 };
 
 unsigned int modes_wanted(int nr, char **names)
@@ -236,23 +237,26 @@ unsigned int modes_wanted(int nr, char **names)
 		return modes;
 	if (!file_exists(KNOB_DIR))
 		return 1U << MODE_PLAIN;
-	return 1U << MODE_OFF | 1U << MODE_BATCH | 1U << MODE_THREADS;
+	return 1U << MODE_OFF | 1U << MODE_BATCH | 1U << MODE_THREADS |
+	       1U << MODE_PARALLEL;
 }
 
 void mode_enter(enum copy_mode mode)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	bool ours = file_exists(KNOB_DIR);
+	bool helpers = mode == MODE_THREADS || mode == MODE_PARALLEL;
 
 	require(ours == (mode != MODE_PLAIN), "this kernel has %s migrate_copy",
 		ours ? "a" : "no");
 	if (mode == MODE_PLAIN)
 		return;
-	if (mode == MODE_THREADS && cpus < 2)
+	if (helpers && cpus < 2)
 		skip("one CPU only, nobody to help");
 
 	require(knob("enabled", mode != MODE_OFF) &&
-		knob("max_helpers", mode == MODE_THREADS ? cpus - 1 : 0) &&
+		knob("max_helpers", helpers ? cpus - 1 : 0) &&
+		knob("parallel_batches", mode == MODE_PARALLEL) &&
 		knob("min_helper_kb", 0) &&
 		knob("chunk_kb", SMALLEST_CHUNK_KB) &&
 		knob("batch_pages", mode == MODE_THREADS ?
@@ -260,7 +264,7 @@ void mode_enter(enum copy_mode mode)
 		"cannot set the knobs in " KNOB_DIR);
 }
 
-static uint64_t stat_read(const char *name)
+uint64_t stat_read(const char *name)
 {
 	char path[320];
 	uint64_t value;

@@ -39,9 +39,11 @@ void __printf(2, 3) require(bool ok, const char *fmt, ...);
  * @MODE_PLAIN: a kernel without /sys/kernel/mm/migrate_copy
  * @MODE_OFF: enabled=0
  * @MODE_BATCH: the caller copies a whole batch, alone
- * @MODE_THREADS: helpers for everything, smallest chunks, larger batches
+ * @MODE_THREADS: helpers for every copy, smallest chunks, larger batches
+ * @MODE_PARALLEL: helpers for whole batches
  */
-enum copy_mode { MODE_PLAIN, MODE_OFF, MODE_BATCH, MODE_THREADS, NR_MODES };
+enum copy_mode { MODE_PLAIN, MODE_OFF, MODE_BATCH, MODE_THREADS, MODE_PARALLEL,
+		 NR_MODES };
 
 /* Those modes, as bits; without any name, all that this kernel has. */
 unsigned int modes_wanted(int nr, char **names);
@@ -74,6 +76,7 @@ void evidence_start(struct evidence *ev, enum copy_mode mode);
 bool evidence_helpers(const struct evidence *ev);
 bool evidence_refs(const struct evidence *ev);
 bool evidence_untouched(const struct evidence *ev);
+uint64_t stat_read(const char *name);
 bool evidence_check(const struct evidence *ev, size_t folios, size_t folio,
 		    bool batched);
 
