@@ -21,6 +21,7 @@ SUITES: dict[str, Callable[[], list[Outcome]]] = {
     "errors": guests.errors,
     "content": guests.content,
     "pinned": guests.pinned,
+    "charge": guests.charge,
     "move": guests.move,
     "mm-selftests": guests.mm_selftests,
     "bench-smoke": figures.smoke,

@@ -233,6 +233,11 @@ def errors() -> list[Outcome]:
     )
 
 
+def charge() -> list[Outcome]:
+    """Check which cgroup pays for the helpers."""
+    return _our_programs("charge", "migrate_charge", {"pagehaul": [""]})
+
+
 def mm_selftests() -> list[Outcome]:
     """Run the kernel's own tests: the same result of each on both kernels."""
 

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The CPU time of helpers is charged to the cgroup of the task whose pages they
+ * move: to its cpu.stat, all of it, once.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "migrate_test.h"
+
+#define PAGES		8192UL
+#define MOVES		32
+#define TIMEOUT		300
+/* What the charge may be off by, of the time of the task and its helpers. */
+#define PERCENT		5
+
+static char mount_point[] = "/tmp/migrate_charge.XXXXXX";
+static char group[64], other[64];
+
+static uint64_t usage_ns(const char *dir)
+{
+	char path[128], text[1024], *found;
+
+	snprintf(path, sizeof(path), "%s/cpu.stat", dir);
+	require(!file_read(path, text, sizeof(text)), "cannot read %s", path);
+	found = strstr(text, "usage_usec ");
+	require(found, "no usage_usec in %s", path);
+	return strtoull(found + strlen("usage_usec "), NULL, 10) * 1000;
+}
+
+static uint64_t own_ns(void)
+{
+	struct rusage ru;
+
+	getrusage(RUSAGE_SELF, &ru);
+	return (ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000000ULL +
+	       (ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1000ULL;
+}
+
+/* Time of a process, in ticks of 1/100 s: utime and stime of its stat. */
+static uint64_t process_ticks(const char *pid)
+{
+	unsigned long user, system;
+	char path[320], text[512];
+	const char *fields;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	if (file_read(path, text, sizeof(text)) ||
+	    !strstr(text, "(kworker/"))
+		return 0;
+	/* The name may have blanks; 11 fields are between it and utime. */
+	fields = strrchr(text, ')');
+	if (sscanf(fields, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+		   &user, &system) != 2)
+		die("cannot understand %s", path);
+	return user + system;
+}
+
+/* What all kworkers have run, by the scheduler: the helpers are among them. */
+static uint64_t kworkers_ns(void)
+{
+	struct dirent *entry;
+	uint64_t ticks = 0;
+	DIR *dir;
+
+	dir = opendir("/proc");
+	require(dir, "cannot read /proc");
+	while ((entry = readdir(dir))) {
+		if (isdigit(entry->d_name[0]))
+			ticks += process_ticks(entry->d_name);
+	}
+	closedir(dir);
+	return ticks * (1000000000 / sysconf(_SC_CLK_TCK));
+}
+
+static void groups_make(void)
+{
+	char path[96];
+
+	require(mkdtemp(mount_point) &&
+		!mount("cgroup2", mount_point, "cgroup2", 0, NULL),
+		"no cgroup2: %s", strerror(errno));
+	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", mount_point);
+	file_write(path, "+cpu");
+	snprintf(group, sizeof(group), "%s/moved", mount_point);
+	snprintf(other, sizeof(other), "%s/other", mount_point);
+	require(!mkdir(group, 0755) && !mkdir(other, 0755), "cannot make groups");
+}
+
+static void groups_remove(void)
+{
+	rmdir(group);
+	rmdir(other);
+	umount2(mount_point, MNT_DETACH);
+	rmdir(mount_point);
+}
+
+static bool within(uint64_t seen, uint64_t expected, const char *what)
+{
+	uint64_t off = seen > expected ? seen - expected : expected - seen;
+
+	ksft_print_msg("%s: %llu us, expected %llu us\n", what,
+		       (unsigned long long)seen / 1000,
+		       (unsigned long long)expected / 1000);
+	return off * 100 <= expected * PERCENT;
+}
+
+/* Runs in the cgroup. */
+static void move_and_compare(void)
+{
+	uint64_t charged, alone, helpers, counted, elsewhere;
+	static void *pages[PAGES];
+	static int nodes[PAGES], status[PAGES];
+	int from, to, i;
+	size_t n;
+	char *p;
+
+	nodes_find(&from, &to);
+	p = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	require(p != MAP_FAILED && !madvise(p, PAGES * PAGE, MADV_NOHUGEPAGE) &&
+		!node_bind(from), "no memory");
+	memset(p, 1, PAGES * PAGE);
+	node_unbind();
+
+	charged = usage_ns(group);
+	elsewhere = usage_ns(other);
+	alone = own_ns();
+	counted = stat_read("helper_ns");
+	helpers = kworkers_ns();
+	for (i = 0; i < MOVES; i++) {
+		for (n = 0; n < PAGES; n++) {
+			pages[n] = p + n * PAGE;
+			nodes[n] = i % 2 ? from : to;
+		}
+		require(!sys_move_pages(0, PAGES, pages, nodes, status,
+					MPOL_MF_MOVE), "not all pages moved");
+	}
+	helpers = kworkers_ns() - helpers;
+	counted = stat_read("helper_ns") - counted;
+	alone = own_ns() - alone;
+	elsewhere = usage_ns(other) - elsewhere;
+	charged = usage_ns(group) - charged;
+
+	ksft_print_msg("the task itself: %llu us\n",
+		       (unsigned long long)alone / 1000);
+	require(helpers * 10 > alone, "hardly any help");
+	require(within(counted, helpers, "counted by the helpers"),
+		"the helpers' time is not what the scheduler says");
+	require(within(charged, alone + helpers, "charged to the cgroup"),
+		"the cgroup has not paid for task and helpers");
+	require(!elsewhere, "another cgroup has paid");
+}
+
+static void test_charge(const void *arg)
+{
+	char path[96];
+	int status;
+	pid_t pid;
+
+	mode_enter(MODE_PARALLEL);
+	groups_make();
+	pid = fork();
+	if (!pid) {
+		snprintf(path, sizeof(path), "%s/cgroup.procs", group);
+		require(!file_write(path, "0"), "cannot enter the cgroup");
+		move_and_compare();
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	groups_remove();
+	require(WIFEXITED(status) && !WEXITSTATUS(status), "failed");
+}
+
+int main(void)
+{
+	tests_start(1);
+	test_run("parallel: helpers are charged to the caller's cgroup", TIMEOUT,
+		 test_charge, NULL);
+	tests_end();
+}
