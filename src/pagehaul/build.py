@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pagehaul import host, source, tree
 from pagehaul.errors import PagehaulError
-from pagehaul.paths import REPO, cache_dir, lock, log_dir
+from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
 from pagehaul.ui import Step, run_logged
 
 VARIANTS = ("vanilla", "pagehaul", "debug")
@@ -63,7 +63,7 @@ def build(variant: str, kernel_source: str | None = None, arch: str = "x86_64") 
         where = _prepare(variant, pristine)
         image = where / _IMAGES[arch]
         inputs = _inputs(where, fragments, arch)
-        record = _read_record(where)
+        record = read_record(_record_file(where))
         if record.get("inputs") != inputs or not image.exists():
             _record_file(where).unlink(missing_ok=True)
             log = log_dir() / f"build-{variant}.log"
@@ -73,7 +73,7 @@ def build(variant: str, kernel_source: str | None = None, arch: str = "x86_64") 
             make(where, targets, log, title=f"building the {variant} kernel", variant=variant)
             record = {"inputs": inputs, "release": _release(image)}
             _record_file(where).write_text(json.dumps(record) + "\n", encoding="utf-8")
-    return Kernel(variant, where, image, where / ".config", record["release"])
+    return Kernel(variant, where, image, where / ".config", str(record["release"]))
 
 
 def _prepare(variant: str, pristine: Path) -> Path:
@@ -82,7 +82,7 @@ def _prepare(variant: str, pristine: Path) -> Path:
         return tree.prepare(variant, pristine)
     with lock("build-vanilla"):
         vanilla = tree.tree_dir() / "vanilla"
-        built = vanilla if _read_record(vanilla) else None
+        built = vanilla if _record_file(vanilla).exists() else None
         return tree.prepare(variant, pristine, built=built)
 
 
@@ -94,14 +94,6 @@ def foreign(image: Path) -> Kernel:
 
 def _record_file(where: Path) -> Path:
     return where.with_name(f"{where.name}.built.json")
-
-
-def _read_record(where: Path) -> dict[str, str]:
-    try:
-        record = json.loads(_record_file(where).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
 
 
 def _inputs(where: Path, fragments: Sequence[Path], arch: str) -> str:

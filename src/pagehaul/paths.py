@@ -2,6 +2,7 @@
 """Where things are: the repository, and the cache outside it."""
 
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -57,3 +58,12 @@ def remove_tree(path: Path) -> None:
     for directory, _, _ in os.walk(path):
         os.chmod(directory, 0o700)
     shutil.rmtree(path)
+
+
+def read_record(path: Path) -> dict[str, object]:
+    """Return the object in a JSON file of ours; an empty one if it is missing or damaged."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pagehaul import host, source
 from pagehaul.errors import PagehaulError
-from pagehaul.paths import REPO, cache_dir, lock, log_dir, remove_tree
+from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record, remove_tree
 from pagehaul.ui import run_logged
 
 OVERLAY = REPO / "kernel"
@@ -77,11 +77,7 @@ def _state_file(tree: Path) -> Path:
 
 
 def _read_state(tree: Path) -> dict[str, object]:
-    try:
-        state = json.loads(_state_file(tree).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return state if isinstance(state, dict) else {}
+    return read_record(_state_file(tree))
 
 
 def _write_state(tree: Path, state: dict[str, object]) -> None:
