@@ -8,6 +8,7 @@ from pagehaul.experiments import (
     folio_size,
     hugetlb,
     path_length,
+    policy,
 )
 from pagehaul.experiments.cell import Cell, Experiment, Shape, Size
 
@@ -15,7 +16,7 @@ from pagehaul.experiments.cell import Cell, Experiment, Shape, Size
 # its table is the first that a user sees.
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (path_length, folio_count, folio_size, classic, callers, hugetlb)
+    for module in (path_length, folio_count, folio_size, classic, callers, hugetlb, policy)
 }
 
 __all__ = ["EXPERIMENTS", "Cell", "Experiment", "Shape", "Size"]
