@@ -24,6 +24,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -69,6 +70,7 @@ struct cell {
 	unsigned long from;
 	unsigned long to;
 	unsigned long seed;
+	unsigned long touch_us;
 	bool hugetlb;
 	const char *knobs[MAX_KNOBS];
 	int nr_knobs;
@@ -836,6 +838,55 @@ static uint64_t move_region(unsigned long node, unsigned long nr_callers)
 	return end > start ? end - start : 1;
 }
 
+/* --- a thread that uses the memory while it moves --- */
+
+#define MAX_TOUCHES	8192
+
+static struct {
+	pthread_t thread;
+	atomic_bool over;
+	unsigned long pause_us;
+	unsigned long nr;		/* Kept for the whole cell */
+	uint64_t ns[MAX_TOUCHES];
+} toucher;
+
+/* Reads a word of one page after the other, in no order, and times each read. */
+static void *touch_pages(void *unused)
+{
+	const struct timespec pause = { .tv_nsec = toucher.pause_us * 1000 };
+	unsigned long pages = region.bytes >> 12;
+	uint64_t state = toucher.nr + 1, start;
+
+	(void)unused;
+	while (!atomic_load(&toucher.over) && toucher.nr < MAX_TOUCHES) {
+		const char *page;
+
+		state = mix(state);
+		page = (const char *)region.start + ((state % pages) << 12);
+		start = now_ns();
+		*(volatile const char *)page;
+		toucher.ns[toucher.nr++] = now_ns() - start;
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static void start_touching(void)
+{
+	atomic_store(&toucher.over, false);
+	if (toucher.pause_us && pthread_create(&toucher.thread, NULL, touch_pages, NULL)) {
+		fprintf(stderr, "movebench: cannot start a thread\n");
+		exit(EXIT_FAILURE);
+	}
+}
+
+static void stop_touching(void)
+{
+	atomic_store(&toucher.over, true);
+	if (toucher.pause_us)
+		pthread_join(toucher.thread, NULL);
+}
+
 /* Counts the folios that did not arrive, by the status the kernel gave. */
 static uint64_t count_failures(unsigned long node, struct status_count *statuses, int *nr)
 {
@@ -913,6 +964,8 @@ static bool run_cell(const struct cell *cell)
 	int nr_memory_settings;
 
 	cell_error[0] = '\0';
+	toucher.pause_us = cell->touch_us;
+	toucher.nr = 0;
 	if (!ready)
 		fail("out of memory");
 	ready = ready && prepare_region(cell);
@@ -929,11 +982,15 @@ static bool run_cell(const struct cell *cell)
 					break;
 				node = cell->to;
 			}
-			if (timed)
+			if (timed) {
 				read_counters(&before);
+				start_touching();
+			}
 			elapsed = move_region(node, cell->callers);
-			if (timed)
+			if (timed) {
+				stop_touching();
 				read_counters(&after);
+			}
 			if (!elapsed)
 				break;
 			failures = count_failures(node, statuses, &nr_statuses);
@@ -971,6 +1028,7 @@ static bool run_cell(const struct cell *cell)
 	       (uint64_t)cell->folios * (cell->folio_kb << 10));
 	print_list("ns", ns, done);
 	print_list("moved_bytes", moved, done);
+	print_list("touch_ns", toucher.ns, toucher.nr);
 	printf(",\"not_moved\":%" PRIu64 ",\"statuses\":{", not_moved);
 	for (int i = 0; i < nr_statuses; i++)
 		printf("%s\"%d\":%" PRIu64, i ? "," : "", statuses[i].status, statuses[i].count);
@@ -1017,6 +1075,8 @@ static void usage(FILE *file)
 	      "  -k, --knob NAME=VAL  write VAL to " MIGRATE_COPY_DIR "/NAME for this cell;\n"
 	      "                       may be repeated; an error on a kernel without it\n"
 	      "  -S, --seed N         seed of the pattern (1)\n"
+	      "  -x, --touch US       a thread reads a page of the memory every US microseconds\n"
+	      "                       while it moves, and times each read (0: none)\n"
 	      "  -h, --help           this text\n"
 	      "\n"
 	      "Exit status: 0 all folios moved and all content right; 1 not so, or a cell\n"
@@ -1037,6 +1097,7 @@ static const struct option long_options[] = {
 	{ "hugetlb", no_argument, NULL, 'H' },
 	{ "knob", required_argument, NULL, 'k' },
 	{ "seed", required_argument, NULL, 'S' },
+	{ "touch", required_argument, NULL, 'x' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
@@ -1083,7 +1144,7 @@ static void parse_cell(int argc, char **argv, struct cell *cell, struct run *run
 		.callers = 1, .from = 0, .to = 1, .seed = 1,
 	};
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "p:T:l:s:n:r:w:c:f:t:Hk:S:h", long_options,
+	while ((option = getopt_long(argc, argv, "p:T:l:s:n:r:w:c:f:t:Hk:S:x:h", long_options,
 				     NULL)) != -1) {
 		switch (option) {
 		case 'p':
@@ -1130,6 +1191,9 @@ static void parse_cell(int argc, char **argv, struct cell *cell, struct run *run
 			break;
 		case 'S':
 			cell->seed = parse_number(optarg, 0, ULONG_MAX);
+			break;
+		case 'x':
+			cell->touch_us = parse_number(optarg, 0, 999999);
 			break;
 		case 'h':
 			usage(stdout);

@@ -16,7 +16,7 @@ from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment
 from pagehaul.machines import Guests, Host, Machine, Turn
 from pagehaul.paths import REPO
-from pagehaul.results import DETERMINISM, Integrity, Results, Row, compare, dump
+from pagehaul.results import DETERMINISM, Integrity, Results, Row, compare, dump, touch_of
 from pagehaul.tables import shape_label
 
 BASE_PAGE = 4096
@@ -54,6 +54,7 @@ class Samples:
 
     gbps: list[float] = field(default_factory=list)
     ns: list[int] = field(default_factory=list)
+    touch_ns: list[int] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
 
 
@@ -251,6 +252,8 @@ def _plan_line(index: int, cell: Cell, reps: int, warmups: int, nodes: tuple[int
     words += [f"--callers={cell.callers}", f"--from={nodes[0]}", f"--to={nodes[1]}"]
     if cell.shape.hugetlb:
         words.append("--hugetlb")
+    if cell.touch_us:
+        words.append(f"--touch={cell.touch_us}")
     words += [f"--knob={name}={value}" for name, value in cell.knobs.items()]
     return " ".join(words)
 
@@ -280,6 +283,7 @@ def _collect(
         if moved:
             samples.ns.append(ns)
             samples.gbps.append(moved / ns)
+    samples.touch_ns += line.get("touch_ns", [])
     for name, value in line["counters"].items():
         samples.counters[name] = samples.counters.get(name, 0) + value
 
@@ -302,6 +306,7 @@ def _row(experiment: str, cell: Cell, samples: Samples, kind: str) -> Row:
         # One nanosecond is one instruction in that machine.
         instructions_per_page=statistics.median(samples.ns) / pages if kind == "icount" else None,
         counters=samples.counters,
+        touch=touch_of(samples.touch_ns),
     )
 
 

@@ -8,7 +8,7 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,25 @@ _TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
+class Touch:
+    """Nanoseconds that single touches of moving memory took: half of them, 99% of them, all."""
+
+    touches: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+
+
+def touch_of(times_ns: Sequence[int]) -> Touch | None:
+    """Return the percentiles of the times, None if there are none."""
+    ordered = sorted(times_ns)
+    if not ordered:
+        return None
+    last = len(ordered) - 1
+    return Touch(len(ordered), ordered[last // 2], ordered[last * 99 // 100], ordered[last])
+
+
+@dataclass(frozen=True)
 class Row:
     """One cell of an experiment on one kernel.
 
@@ -34,7 +53,8 @@ class Row:
     kernel ran, Pagehaul's with the feature off. It is None where there is no baseline, as are
     vs_vanilla_min and vs_vanilla_max, the slowest and the fastest move by the baseline's median.
     instructions_per_page is for one base page of 4 KiB, and None where instructions were not
-    counted. counters are changes of kernel counters during all timed moves.
+    counted. counters are changes of kernel counters during all timed moves. touch is what a thread
+    saw that used the memory meanwhile, None where there was none.
     """
 
     experiment: str
@@ -51,6 +71,7 @@ class Row:
     vs_vanilla_max: float | None
     instructions_per_page: float | None
     counters: Mapping[str, int]
+    touch: Touch | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -109,12 +130,14 @@ def compare(rows: Sequence[Row]) -> tuple[Row, ...]:
     compared = []
     for row in rows:
         baseline = find_baseline(row, rows)
-        fields = asdict(row)
         if baseline is not None:
-            fields["vs_vanilla"] = row.median_gbps / baseline.median_gbps
-            fields["vs_vanilla_min"] = min(row.gbps) / baseline.median_gbps
-            fields["vs_vanilla_max"] = max(row.gbps) / baseline.median_gbps
-        compared.append(Row(**fields))
+            row = replace(
+                row,
+                vs_vanilla=row.median_gbps / baseline.median_gbps,
+                vs_vanilla_min=min(row.gbps) / baseline.median_gbps,
+                vs_vanilla_max=max(row.gbps) / baseline.median_gbps,
+            )
+        compared.append(row)
     return tuple(compared)
 
 
@@ -191,6 +214,7 @@ def _parse_row(entry: object, name: str) -> Row:
             key: fields.integer_of(value, f"counters.{key}")
             for key, value in fields.mapping("counters", optional=True).items()
         },
+        touch=_parse_touch(fields.mapping("touch", optional=True), f"{name}.touch"),
     )
     if not gbps or min(gbps) <= 0:
         raise PagehaulError(f"{name}.gbps: needs at least one figure, all of them positive")
@@ -204,6 +228,13 @@ def _parse_row(entry: object, name: str) -> Row:
     if row.kernel == "vanilla" and row.method not in ("serial", "callers"):
         raise PagehaulError(f"{name}.method: a vanilla kernel has no {row.method}")
     return row
+
+
+def _parse_touch(entry: Mapping[str, Any], name: str) -> Touch | None:
+    if not entry:
+        return None
+    fields = _Fields(entry, name)
+    return Touch(*(fields.integer(key) for key in ("touches", "p50_ns", "p99_ns", "max_ns")))
 
 
 def _check_ratio(row: Row, rows: Sequence[Row], name: str) -> None:
@@ -275,7 +306,9 @@ class _Fields:
         return value
 
     def mapping(self, key: str, *, optional: bool = False) -> dict[str, Any]:
-        value = self._entry.get(key, {}) if optional else self.get(key)
+        value = self._entry.get(key) if optional else self.get(key)
+        if optional and value is None:
+            return {}
         if not isinstance(value, dict):
             raise PagehaulError(f"{self._name}.{key}: must be an object")
         return value

@@ -82,6 +82,8 @@ def experiment_table(results: Results, experiment: str) -> Table:
     rows = results.of(experiment)
     if any(row.instructions_per_page is not None for row in rows):
         return _path_length_table(results, experiment)
+    if any(row.touch is not None for row in rows):
+        return _touch_table(results, experiment)
     heads = columns(rows)
     shapes = dict.fromkeys(row.shape for row in rows)
     cells = {(row.shape, column_of(row)): row for row in rows}
@@ -120,6 +122,44 @@ def _throughput(row: Row, rows: Sequence[Row]) -> str:
     if row.vs_vanilla_min is not None and row.vs_vanilla_max is not None:
         text += f" ({row.vs_vanilla_min:.2f}-{row.vs_vanilla_max:.2f})"
     return text
+
+
+def _touch_table(results: Results, experiment: str) -> Table:
+    rows = results.of(experiment)
+    body = []
+    for row in rows:
+        baseline = find_baseline(row, rows)
+        if row.touch is None or baseline is None or baseline.touch is None:
+            continue
+        by_vanilla = row.touch.p99_ns / max(1, baseline.touch.p99_ns)
+        body.append(
+            (
+                shape_label(*row.shape),
+                column_label(column_of(row)),
+                f"{row.touch.touches:,}",
+                *(
+                    f"{ns / 1000:,.1f}"
+                    for ns in (row.touch.p50_ns, row.touch.p99_ns, row.touch.max_ns)
+                ),
+                f"{by_vanilla:.2f}",
+                f"{row.median_gbps / baseline.median_gbps:.2f}x",
+            )
+        )
+    header = (
+        "folios",
+        "method",
+        "touches",
+        "median, us",
+        "99%, us",
+        "longest, us",
+        "99% by vanilla's",
+        "speed",
+    )
+    caption = (
+        "Microseconds that a thread waits for a word of the memory that moves, in no order; lower "
+        "is better. speed: of the move beside it, by vanilla's."
+    )
+    return Table(_title(experiment), caption, header, tuple(body))
 
 
 def path_ratio(row: Row, rows: Sequence[Row]) -> float | None:

@@ -9,7 +9,7 @@ import pytest
 
 from pagehaul import report
 from pagehaul.cli import main
-from pagehaul.results import Integrity, Results, Row, compare, dump
+from pagehaul.results import Integrity, Results, Row, Touch, compare, dump
 from pagehaul.tables import experiment_table, published_table, shape_label
 
 
@@ -22,6 +22,7 @@ def row(
     threads: int = 1,
     shape: tuple[int, int] = (2048, 64),
     instructions: float | None = None,
+    touch: Touch | None = None,
 ) -> Row:
     return Row(
         experiment=experiment,
@@ -38,6 +39,7 @@ def row(
         vs_vanilla_max=None,
         instructions_per_page=instructions,
         counters={},
+        touch=touch,
     )
 
 
@@ -56,6 +58,10 @@ def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
             row(experiment, "batch", (1.0, 1.9, 2.0), shape=shape),
             row(experiment, "threads", (2.0, 3.0, 4.0), threads=2, shape=shape),
         ]
+    rows += [
+        row("stall", "serial", (2.0, 2.0, 2.0), kernel="vanilla", touch=Touch(9, 500, 8000, 9000)),
+        row("stall", "parallel", (2.0, 3.0, 4.0), threads=2, touch=Touch(9, 500, 6000, 9500)),
+    ]
     rows.append(
         row("callers", "callers", (1.0, 5.0, 6.0), kernel="vanilla", threads=4, shape=(64, 1024))
     )
@@ -116,6 +122,14 @@ def test_path_length_is_compared_by_instructions() -> None:
     )
 
 
+def test_stalls_are_compared_by_their_99th_percentile() -> None:
+    table = experiment_table(results(), "stall")
+    assert table.rows == (
+        ("2 MB x 64", "vanilla", "9", "0.5", "8.0", "9.0", "1.00", "1.00x"),
+        ("2 MB x 64", "2 CPUs", "9", "0.5", "6.0", "9.5", "0.75", "1.50x"),
+    )
+
+
 @pytest.mark.parametrize("accelerator", ["tcg", "kvm"])
 def test_emulated_throughputs_carry_a_warning(accelerator: str) -> None:
     caption = experiment_table(results(accelerator=accelerator), "folio-count").caption
@@ -167,7 +181,7 @@ def test_the_page_is_complete_in_itself() -> None:
     checker = _Checker()
     checker.feed(text)
     assert checker.open == []
-    assert checker.count["svg"] == 6
+    assert checker.count["svg"] == 7
     assert "prefers-color-scheme: dark" in text
     assert "currentColor" in text
     assert "#010203" not in text

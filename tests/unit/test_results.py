@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pagehaul.errors import PagehaulError
-from pagehaul.results import Integrity, Results, Row, compare, dump, load, parse
+from pagehaul.results import Integrity, Results, Row, Touch, compare, dump, load, parse, touch_of
 
 VANILLA = Row(
     experiment="folio-count",
@@ -173,3 +173,21 @@ def test_unreadable_files_are_one_clear_line(tmp_path: Path) -> None:
     bad.write_text("[]")
     with pytest.raises(PagehaulError, match="must be an object"):
         load(bad)
+
+
+def test_percentiles_of_touches() -> None:
+    assert touch_of([]) is None
+    assert touch_of([7]) == Touch(1, 7, 7, 7)
+    assert touch_of(list(range(1000, -1, -1))) == Touch(1001, 500, 990, 1000)
+
+
+def test_touches_survive_a_file(tmp_path: Path) -> None:
+    entry = document()
+    entry["rows"][0]["touch"] = {"touches": 3, "p50_ns": 1, "p99_ns": 2, "max_ns": 3}
+    results = parse(entry, "f")
+    assert results.rows[0].touch == Touch(3, 1, 2, 3) and results.rows[1].touch is None
+    dump(results, tmp_path / "f.json")
+    assert load(tmp_path / "f.json") == results
+    entry["rows"][0]["touch"]["max_ns"] = -1
+    with pytest.raises(PagehaulError, match=r"touch\.max_ns"):
+        parse(entry, "f")

@@ -9,6 +9,7 @@ from pagehaul.experiments import (
     hugetlb,
     path_length,
     policy,
+    stall,
 )
 from pagehaul.experiments.cell import Cell, Experiment, Shape, Size
 
@@ -16,7 +17,7 @@ from pagehaul.experiments.cell import Cell, Experiment, Shape, Size
 # its table is the first that a user sees.
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (path_length, folio_count, folio_size, classic, callers, hugetlb, policy)
+    for module in (path_length, folio_count, folio_size, classic, callers, hugetlb, policy, stall)
 }
 
 __all__ = ["EXPERIMENTS", "Cell", "Experiment", "Shape", "Size"]

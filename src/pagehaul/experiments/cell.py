@@ -29,7 +29,8 @@ class Cell:
     system call on disjoint ranges; Pagehaul's feature off), "batch" (the caller alone copies whole
     batches), "threads" (`threads` CPUs share the copies, the caller's among them) or "parallel"
     (they take whole batches besides, as is the default). An optional cell is left out, with a note,
-    where the machine cannot provide its memory.
+    where the machine cannot provide its memory. touch_us are the microseconds between two touches
+    of the memory by a thread of its own, 0 for none.
     """
 
     shape: Shape
@@ -37,6 +38,7 @@ class Cell:
     method: str
     threads: int = 1
     optional: bool = False
+    touch_us: int = 0
 
     @property
     def knobs(self) -> dict[str, int]:

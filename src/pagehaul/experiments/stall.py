@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How long a thread waits that uses the memory while it moves."""
+
+from dataclasses import replace
+
+from pagehaul.experiments.cell import Cell, Experiment, Shape, Size, compare_methods
+
+FOLIO_KB = (4, 2048)
+QUICK_TOTAL_MB = 64
+FULL_TOTAL_MB = 256
+
+# Microseconds between two touches: the CPU of the thread is idle most of the time.
+TOUCH_US = 200
+
+
+def _cells(size: Size) -> tuple[Cell, ...]:
+    total_mb = min(QUICK_TOTAL_MB if size.quick else FULL_TOTAL_MB, size.node_mb)
+    shapes = [Shape(folio_kb, total_mb * 1024 // folio_kb) for folio_kb in FOLIO_KB]
+    cells = compare_methods(size.fitting(shapes), size)
+    return tuple(replace(cell, touch_us=TOUCH_US) for cell in cells)
+
+
+EXPERIMENT = Experiment("stall", "Time of a touch of memory that moves", "parallel", _cells)
