@@ -9,7 +9,6 @@
 #include <linux/jump_label.h>
 #include <linux/list.h>
 #include <linux/mm.h>
-#include <linux/nodemask.h>
 
 /*
  * Mark in dst->private, next to the page state that migration records there:
@@ -49,14 +48,12 @@ struct migrate_copy_work {
  * struct migrate_copy_team - CPUs that take whole batches of one request
  * @work: How they are woken and brought back.
  * @next_batch: Migrates the next batch as a helper, see migrate_copy_team_start().
- * @flags: The PF_MEMALLOC_* scopes of the caller.
- * @mems_allowed: The nodes that the caller's cpuset allows.
+ * @caller: Whose request it is; it waits for the helpers.
  */
 struct migrate_copy_team {
 	struct migrate_copy_work work;
 	bool (*next_batch)(struct migrate_copy_team *team);
-	unsigned int flags;
-	nodemask_t mems_allowed;
+	struct task_struct *caller;
 };
 
 /**
@@ -77,9 +74,10 @@ void migrate_copy_batch(struct list_head *src_folios,
 int migrate_copy_hugetlb(struct folio *dst, struct folio *src);
 void migrate_copy_count_void(void);
 unsigned int migrate_copy_team_size(int reason, bool asked);
-void migrate_copy_team_start(struct migrate_copy_team *team,
-			     bool (*next_batch)(struct migrate_copy_team *team),
-			     int nid, unsigned int max_helpers);
+unsigned int
+migrate_copy_team_start(struct migrate_copy_team *team,
+			bool (*next_batch)(struct migrate_copy_team *team),
+			int nid, unsigned int max_helpers);
 void migrate_copy_team_end(struct migrate_copy_team *team);
 
 /**
@@ -127,11 +125,12 @@ static inline unsigned int migrate_copy_team_size(int reason, bool asked)
 	return 0;
 }
 
-static inline void
+static inline unsigned int
 migrate_copy_team_start(struct migrate_copy_team *team,
 			bool (*next_batch)(struct migrate_copy_team *team),
 			int nid, unsigned int max_helpers)
 {
+	return 0;
 }
 
 static inline void migrate_copy_team_end(struct migrate_copy_team *team)

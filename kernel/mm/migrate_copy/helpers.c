@@ -60,6 +60,8 @@ struct migrate_copy_helper {
 	/* Next helper of the same work; the caller's while it owns the slot. */
 	struct migrate_copy_helper *next;
 	struct work_struct item;
+	/* What helpers of this one took, during its step; its own. */
+	u64 nested_ns;
 } ____cacheline_aligned_in_smp;
 
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct migrate_copy_helper, helper);
@@ -88,9 +90,10 @@ static bool test_no_spin(void)
 #endif
 
 /* Do a step of the work, which is this helper's for the moment. */
-static bool do_step(struct migrate_copy_work *work)
+static bool do_step(struct migrate_copy_helper *me,
+		    struct migrate_copy_work *work)
 {
-	u64 start;
+	u64 start, ns;
 	bool more;
 
 	if (work->sleeps)
@@ -98,7 +101,9 @@ static bool do_step(struct migrate_copy_work *work)
 
 	start = task_sched_runtime(current);
 	more = work->step(work);
-	atomic64_add(task_sched_runtime(current) - start, &work->helper_ns);
+	ns = task_sched_runtime(current) - start;
+	atomic64_add(ns + me->nested_ns, &work->helper_ns);
+	me->nested_ns = 0;
 
 	if (work->sleeps)
 		preempt_disable();
@@ -119,7 +124,7 @@ static void help(struct work_struct *item)
 		work = READ_ONCE(me->slot);
 		/* Pairs with the full barrier of offer(): the work is ready. */
 		if (work && try_cmpxchg_acquire(&me->slot, &work, SLOT_BUSY)) {
-			more = do_step(work);
+			more = do_step(me, work);
 			/* Pairs with the full barrier in retract(). */
 			smp_store_release(&me->slot, work);
 		}
@@ -223,14 +228,25 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 /*
  * Charge the helpers' time to the cgroup of the caller, who asked for it. The
  * helpers themselves are in the root cgroup, whose time is that of the machine:
- * there it is counted already, and only there.
+ * there it is counted already, and only there. A helper that was helped itself
+ * hands the bill on.
  */
 static void charge(u64 ns)
 {
+	struct work_struct *item = current_work();
 #ifdef CONFIG_CGROUPS
 	struct cgroup *cgrp;
 	unsigned long flags;
+#endif
 
+	if (item && item->func == help) {
+		container_of(item, struct migrate_copy_helper,
+			     item)->nested_ns += ns;
+		return;
+	}
+	migrate_copy_stat_add(MIGRATE_COPY_HELPER_NS, ns);
+
+#ifdef CONFIG_CGROUPS
 	rcu_read_lock();
 	cgrp = task_dfl_cgroup(current);
 	if (cgroup_parent(cgrp)) {
@@ -288,10 +304,8 @@ void migrate_copy_helpers_retract(struct migrate_copy_work *work)
 	work->nr_helpers = 0;
 
 	ns = atomic64_read(&work->helper_ns);
-	if (ns) {
-		migrate_copy_stat_add(MIGRATE_COPY_HELPER_NS, ns);
+	if (ns)
 		charge(ns);
-	}
 }
 
 /**

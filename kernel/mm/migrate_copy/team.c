@@ -3,15 +3,17 @@
  * Teams: several CPUs that take whole batches of one migrate_pages() request,
  * each through unmap, flush, copy and move.
  *
- * A helper migrates as the caller would: it allocates in the same memalloc
- * scopes and from the nodes that the caller's cpuset allows. Which callbacks
- * can bear to be called by other CPUs, at the same time, only those who pass
- * them know: they say so by MIGRATE_ANY_CPU.
+ * A helper allocates from the nodes that the caller's cpuset allows at that time,
+ * and in its memalloc scopes. Which callbacks can bear to be called by other
+ * CPUs, at the same time, only those who pass them know: they say so by
+ * MIGRATE_ANY_CPU.
  *
- * Helpers attempt a batch in MIGRATE_ASYNC mode, so that they never wait for a
- * folio lock or for I/O on a folio. What they could not move they leave to the
- * caller, who waits for them at the end: a batch in the hands of a helper ends
- * as soon as its pages are migrated.
+ * Helpers attempt a batch in MIGRATE_ASYNC mode and without I/O, so that they
+ * never wait for a folio lock, for a folio's I/O, or for others to put back what
+ * they have isolated: a kernel thread could not be killed out of that. What they
+ * could not move, or found no memory for, they leave to the caller, who waits
+ * for them at the end: a batch in the hands of a helper ends as soon as its
+ * pages are migrated.
  */
 #include <linux/cpuset.h>
 #include <linux/sched.h>
@@ -22,26 +24,60 @@
 /* The scopes that change what an allocation may do. */
 #define MEMALLOC_SCOPES	(PF_MEMALLOC_NOFS | PF_MEMALLOC_NOIO | PF_MEMALLOC_PIN)
 
+#ifdef CONFIG_CPUSETS
+/* Allow the nodes that the caller's cpuset allows; says if others were before. */
+static bool borrow_mems(struct task_struct *caller)
+{
+	nodemask_t mems;
+	unsigned int seq;
+
+	do {
+		seq = read_seqcount_begin(&caller->mems_allowed_seq);
+		mems = caller->mems_allowed;
+	} while (read_seqcount_retry(&caller->mems_allowed_seq, seq));
+
+	if (nodes_equal(mems, current->mems_allowed))
+		return false;
+	set_mems_allowed(mems);
+	return true;
+}
+
+/* Back to the nodes of our own cpuset, which hot-plug may change meanwhile. */
+static void return_mems(void)
+{
+	nodemask_t mems;
+
+	do {
+		mems = cpuset_mems_allowed(current);
+		set_mems_allowed(mems);
+	} while (!nodes_equal(mems, cpuset_mems_allowed(current)));
+}
+#else
+static bool borrow_mems(struct task_struct *caller)
+{
+	return false;
+}
+
+static void return_mems(void)
+{
+}
+#endif
+
 /* A step of a helper: one batch, in the caller's context. */
 static bool help_batch(struct migrate_copy_work *work)
 {
 	struct migrate_copy_team *team =
 		container_of(work, struct migrate_copy_team, work);
-	bool borrow = !nodes_equal(cpuset_current_mems_allowed,
-				   team->mems_allowed);
-	unsigned int scopes;
+	unsigned int scopes = READ_ONCE(team->caller->flags) & MEMALLOC_SCOPES;
+	bool borrowed = borrow_mems(team->caller);
 	bool more;
 
-	if (borrow)
-		set_mems_allowed(team->mems_allowed);
-	scopes = memalloc_flags_save(team->flags);
-
+	scopes = memalloc_flags_save(scopes | PF_MEMALLOC_NOIO);
 	more = team->next_batch(team);
-
 	memalloc_flags_restore(scopes);
-	if (borrow)
-		set_mems_allowed(cpuset_mems_allowed(current));
 
+	if (borrowed)
+		return_mems();
 	if (more)
 		migrate_copy_stat_add(MIGRATE_COPY_TEAM_BATCHES, 1);
 	return more;
@@ -78,24 +114,23 @@ unsigned int migrate_copy_team_size(int reason, bool asked)
  *
  * Context: Process context. Takes no lock that reclaim may hold, allocates
  * nothing.
+ * Return: The number of helpers that were asked, 0 to @max_helpers.
  */
-void migrate_copy_team_start(struct migrate_copy_team *team,
-			     bool (*next_batch)(struct migrate_copy_team *team),
-			     int nid, unsigned int max_helpers)
+unsigned int
+migrate_copy_team_start(struct migrate_copy_team *team,
+			bool (*next_batch)(struct migrate_copy_team *team),
+			int nid, unsigned int max_helpers)
 {
-	unsigned int cookie, woken;
+	unsigned int woken;
 
 	migrate_copy_work_init(&team->work, help_batch, true);
 	team->next_batch = next_batch;
-	team->flags = current->flags & MEMALLOC_SCOPES;
-	do {
-		cookie = read_mems_allowed_begin();
-		team->mems_allowed = cpuset_current_mems_allowed;
-	} while (read_mems_allowed_retry(cookie));
+	team->caller = current;
 
 	woken = migrate_copy_helpers_wake(&team->work, nid, max_helpers);
 	migrate_copy_stat_add(MIGRATE_COPY_TEAMS, 1);
 	migrate_copy_stat_add(MIGRATE_COPY_TEAM_HELPERS, woken);
+	return woken;
 }
 
 /**
