@@ -45,12 +45,13 @@ static bool borrow_mems(struct task_struct *caller)
 /* Back to the nodes of our own cpuset, which hot-plug may change meanwhile. */
 static void return_mems(void)
 {
-	nodemask_t mems;
+	nodemask_t mems, now = cpuset_mems_allowed(current);
 
 	do {
-		mems = cpuset_mems_allowed(current);
+		mems = now;
 		set_mems_allowed(mems);
-	} while (!nodes_equal(mems, cpuset_mems_allowed(current)));
+		now = cpuset_mems_allowed(current);
+	} while (!nodes_equal(mems, now));
 }
 #else
 static bool borrow_mems(struct task_struct *caller)
