@@ -840,14 +840,12 @@ static uint64_t move_region(unsigned long node, unsigned long nr_callers)
 
 /* --- a thread that uses the memory while it moves --- */
 
-#define MAX_TOUCHES	8192
-
 static struct {
 	pthread_t thread;
 	atomic_bool over;
 	unsigned long pause_us;
-	unsigned long nr;		/* Kept for the whole cell */
-	uint64_t ns[MAX_TOUCHES];
+	uint64_t state;		/* of the order in which pages are read */
+	uint64_t longest_ns;
 } toucher;
 
 /* Reads a word of one page after the other, in no order, and times each read. */
@@ -855,17 +853,20 @@ static void *touch_pages(void *unused)
 {
 	const struct timespec pause = { .tv_nsec = toucher.pause_us * 1000 };
 	unsigned long pages = region.bytes >> 12;
-	uint64_t state = toucher.nr + 1, start;
 
 	(void)unused;
-	while (!atomic_load(&toucher.over) && toucher.nr < MAX_TOUCHES) {
+	toucher.longest_ns = 0;
+	while (!atomic_load(&toucher.over)) {
 		const char *page;
+		uint64_t start, ns;
 
-		state = mix(state);
-		page = (const char *)region.start + ((state % pages) << 12);
+		toucher.state = mix(toucher.state + 1);
+		page = (const char *)region.start + ((toucher.state % pages) << 12);
 		start = now_ns();
 		*(volatile const char *)page;
-		toucher.ns[toucher.nr++] = now_ns() - start;
+		ns = now_ns() - start;
+		if (ns > toucher.longest_ns)
+			toucher.longest_ns = ns;
 		nanosleep(&pause, NULL);
 	}
 	return NULL;
@@ -959,13 +960,13 @@ static bool run_cell(const struct cell *cell)
 	uint64_t bytes_verified = 0, mismatches = 0, not_moved = 0, next_base;
 	uint64_t *ns = calloc(cell->reps, sizeof(*ns));
 	uint64_t *moved = calloc(cell->reps, sizeof(*moved));
+	uint64_t *touched = calloc(cell->reps, sizeof(*touched));
 	unsigned long total = cell->warmups + cell->reps, done = 0;
-	bool ready = ns && moved, once = moves_only_once(cell);
+	bool ready = ns && moved && touched, once = moves_only_once(cell);
 	int nr_memory_settings;
 
 	cell_error[0] = '\0';
 	toucher.pause_us = cell->touch_us;
-	toucher.nr = 0;
 	if (!ready)
 		fail("out of memory");
 	ready = ready && prepare_region(cell);
@@ -998,6 +999,7 @@ static bool run_cell(const struct cell *cell)
 			if (timed) {
 				accumulate(&sum, &before, &after);
 				ns[done] = elapsed;
+				touched[done] = toucher.longest_ns;
 				moved[done++] = (region.folios - failures) * (region.folio_kb << 10);
 			}
 			/* The next repetition needs all of it on one node: untimed attempts. */
@@ -1028,7 +1030,7 @@ static bool run_cell(const struct cell *cell)
 	       (uint64_t)cell->folios * (cell->folio_kb << 10));
 	print_list("ns", ns, done);
 	print_list("moved_bytes", moved, done);
-	print_list("touch_ns", toucher.ns, toucher.nr);
+	print_list("touch_ns", touched, cell->touch_us ? done : 0);
 	printf(",\"not_moved\":%" PRIu64 ",\"statuses\":{", not_moved);
 	for (int i = 0; i < nr_statuses; i++)
 		printf("%s\"%d\":%" PRIu64, i ? "," : "", statuses[i].status, statuses[i].count);
@@ -1049,6 +1051,7 @@ static bool run_cell(const struct cell *cell)
 		free_region();
 	free(ns);
 	free(moved);
+	free(touched);
 	return !cell_error[0] && !not_moved && !mismatches;
 }
 
@@ -1076,7 +1079,7 @@ static void usage(FILE *file)
 	      "                       may be repeated; an error on a kernel without it\n"
 	      "  -S, --seed N         seed of the pattern (1)\n"
 	      "  -x, --touch US       a thread reads a page of the memory every US microseconds\n"
-	      "                       while it moves, and times each read (0: none)\n"
+	      "                       while it moves; the longest read counts (0: none)\n"
 	      "  -h, --help           this text\n"
 	      "\n"
 	      "Exit status: 0 all folios moved and all content right; 1 not so, or a cell\n"

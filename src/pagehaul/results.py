@@ -27,9 +27,9 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Touch:
-    """Nanoseconds that single touches of moving memory took: half of them, 99% of them, all."""
+    """Longest touch of the memory during each of `moves`, in ns: of half of them, 99%, and all."""
 
-    touches: int
+    moves: int
     p50_ns: int
     p99_ns: int
     max_ns: int
@@ -41,7 +41,7 @@ def touch_of(times_ns: Sequence[int]) -> Touch | None:
     if not ordered:
         return None
     last = len(ordered) - 1
-    return Touch(len(ordered), ordered[last // 2], ordered[last * 99 // 100], ordered[last])
+    return Touch(len(ordered), *(ordered[last * part // 100] for part in (50, 99, 100)))
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def _parse_touch(entry: Mapping[str, Any], name: str) -> Touch | None:
     if not entry:
         return None
     fields = _Fields(entry, name)
-    return Touch(*(fields.integer(key) for key in ("touches", "p50_ns", "p99_ns", "max_ns")))
+    return Touch(*(fields.integer(key) for key in ("moves", "p50_ns", "p99_ns", "max_ns")))
 
 
 def _check_ratio(row: Row, rows: Sequence[Row], name: str) -> None:

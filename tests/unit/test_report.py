@@ -60,7 +60,7 @@ def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
         ]
     rows += [
         row("stall", "serial", (2.0, 2.0, 2.0), kernel="vanilla", touch=Touch(9, 500, 8000, 9000)),
-        row("stall", "parallel", (2.0, 3.0, 4.0), threads=2, touch=Touch(9, 500, 6000, 9500)),
+        row("stall", "parallel", (2.0, 3.0, 4.0), threads=2, touch=Touch(9, 375, 6000, 9500)),
     ]
     rows.append(
         row("callers", "callers", (1.0, 5.0, 6.0), kernel="vanilla", threads=4, shape=(64, 1024))
@@ -122,11 +122,11 @@ def test_path_length_is_compared_by_instructions() -> None:
     )
 
 
-def test_stalls_are_compared_by_their_99th_percentile() -> None:
+def test_stalls_are_compared_by_their_medians() -> None:
     table = experiment_table(results(), "stall")
     assert table.rows == (
         ("2 MB x 64", "vanilla", "9", "0.5", "8.0", "9.0", "1.00", "1.00x"),
-        ("2 MB x 64", "2 CPUs", "9", "0.5", "6.0", "9.5", "0.75", "1.50x"),
+        ("2 MB x 64", "2 CPUs", "9", "0.4", "6.0", "9.5", "0.75", "1.50x"),
     )
 
 

@@ -183,7 +183,7 @@ def test_percentiles_of_touches() -> None:
 
 def test_touches_survive_a_file(tmp_path: Path) -> None:
     entry = document()
-    entry["rows"][0]["touch"] = {"touches": 3, "p50_ns": 1, "p99_ns": 2, "max_ns": 3}
+    entry["rows"][0]["touch"] = {"moves": 3, "p50_ns": 1, "p99_ns": 2, "max_ns": 3}
     results = parse(entry, "f")
     assert results.rows[0].touch == Touch(3, 1, 2, 3) and results.rows[1].touch is None
     dump(results, tmp_path / "f.json")

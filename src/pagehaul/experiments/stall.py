@@ -20,4 +20,4 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return tuple(replace(cell, touch_us=TOUCH_US) for cell in cells)
 
 
-EXPERIMENT = Experiment("stall", "Time of a touch of memory that moves", "parallel", _cells)
+EXPERIMENT = Experiment("stall", "The longest wait for memory that moves", "parallel", _cells)
