@@ -25,8 +25,7 @@
 /* What the charge may be off by, of the time of the task and its helpers. */
 #define PERCENT		5
 
-static char mount_point[] = "/tmp/migrate_charge.XXXXXX";
-static char group[64], other[64];
+static char mount_point[32], group[64], other[64];
 
 static uint64_t usage_ns(const char *dir)
 {
@@ -88,6 +87,8 @@ static void groups_make(void)
 {
 	char path[96];
 
+	snprintf(mount_point, sizeof(mount_point),
+		 "/tmp/migrate_charge.XXXXXX");
 	require(mkdtemp(mount_point) &&
 		!mount("cgroup2", mount_point, "cgroup2", 0, NULL),
 		"no cgroup2: %s", strerror(errno));

@@ -27,7 +27,7 @@
 #define BAD_POINTER	((void *)8)
 
 #ifndef MPOL_MF_MOVE_MT
-#define MPOL_MF_MOVE_MT	(1 << 15)
+#define MPOL_MF_MOVE_MT	0x8000
 #endif
 
 static int from, to;
@@ -628,15 +628,20 @@ static bool reasons_are(const char *expected)
 
 static void test_reasons(const void *arg)
 {
-	static const char all[] =
-		"compaction memory_failure memory_hotplug syscall_or_cpuset "
-		"mempolicy_mbind numa_misplaced contig_range longterm_pin "
-		"demotion damon";
+	static const char * const names[] = {
+		"compaction", "memory_failure", "memory_hotplug",
+		"syscall_or_cpuset", "mempolicy_mbind", "numa_misplaced",
+		"contig_range", "longterm_pin", "demotion", "damon",
+	};
 	static const char * const bad[] = {
 		"\n", " ", "dem", "demotion2", "damon,nothing", "all none", "1",
 	};
-	size_t i;
+	char all[512] = "";
+	size_t i, len = 0;
 
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		len += snprintf(all + len, sizeof(all) - len, "%s%s",
+				i ? " " : "", names[i]);
 	require(!file_write(REASONS, "none") && reasons_are("none"), "none");
 	require(!file_write(REASONS, "all\n") && reasons_are(all), "all");
 	require(!file_write(REASONS, " damon, demotion\n") &&
