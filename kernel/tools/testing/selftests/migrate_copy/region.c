@@ -862,25 +862,51 @@ static int move_flag(const struct region *r)
 	       MPOL_MF_MOVE_ALL : MPOL_MF_MOVE;
 }
 
+/* The addresses in steps of so many bytes; of pages elsewhere, if asked. */
+static size_t addresses(const struct region *r, size_t step, void **pages,
+			int elsewhere_than)
+{
+	size_t offset, n = 0;
+
+	for (offset = 0; offset < r->size; offset += step) {
+		void *page = r->map + offset;
+		int node = elsewhere_than < 0 ? -1 : page_node(page);
+
+		if (elsewhere_than < 0 || (node >= 0 && node != elsewhere_than))
+			pages[n++] = page;
+	}
+	return n;
+}
+
+/*
+ * Names each folio once. The kernel may split a folio, move some of its pieces,
+ * and leave others: a repetition names every page that is still elsewhere.
+ */
 int region_move_pages(struct region *r, int from, int to)
 {
-	size_t n = r->size / r->kind->folio;
+	size_t step = r->kind->backing == BACK_HUGETLB ? r->kind->folio : PAGE;
+	size_t most = r->size / step;
 	long left = -1;
 	void **pages;
 	int *nodes, *status;
-	size_t i;
+	size_t i, n;
 	int try;
 
-	pages = calloc(n, sizeof(*pages));
-	nodes = calloc(n, sizeof(*nodes));
-	status = calloc(n, sizeof(*status));
-	for (i = 0; i < n; i++) {
-		pages[i] = r->map + i * r->kind->folio;
+	pages = calloc(most, sizeof(*pages));
+	nodes = calloc(most, sizeof(*nodes));
+	status = calloc(most, sizeof(*status));
+	for (i = 0; i < most; i++)
 		nodes[i] = to;
-	}
+	n = addresses(r, r->kind->folio, pages, -1);
 	for (try = 0; left && try < TRIES; try++) {
-		if (try)
+		if (try) {
 			usleep(RETRY_US);
+			n = addresses(r, step, pages, to);
+			if (!n) {
+				left = 0;
+				break;
+			}
+		}
 		left = sys_move_pages(0, n, pages, nodes, status, move_flag(r));
 		if (left)
 			continue;
