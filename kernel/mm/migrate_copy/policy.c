@@ -126,7 +126,7 @@ int migrate_copy_reasons_parse(const char *text)
 	return 0;
 }
 
-static const struct ctl_table migrate_copy_table[] = {
+static struct ctl_table migrate_copy_table[] = {
 	{
 		.procname	= "mt_page_copy",
 		.data		= &migrate_copy_mt_page_copy,
