@@ -22,7 +22,7 @@
 #include "migrate_test.h"
 
 /* How often to move back and forth until a helper has been fast enough. */
-#define ROUNDS		40
+#define ROUNDS		100
 #define OFFLINE_TRIES	10
 #define TIMEOUT		120
 

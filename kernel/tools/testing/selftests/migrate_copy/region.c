@@ -29,7 +29,7 @@
 #define TRIES		20
 #define RETRY_US	20000
 
-#define KSM_PAGES	16
+#define KSM_PAGES	256
 #define KSM_WAIT_MS	60000
 #define SWAP_MAGIC	"SWAPSPACE2"
 #define SWAP_SIZE	(64 * MB)
