@@ -227,6 +227,10 @@ def _measured_cells(rows: Sequence[Row], shape: tuple[int, int]) -> list[str]:
     return ["" if ratio is None else f"{ratio:.2f}x" for ratio in ratios]
 
 
+def _measured_labels(rows: Sequence[Row]) -> list[str]:
+    return [f"measured, {column_label(head)}" for head in _measured(rows)]
+
+
 def _caption(source: str, text: str) -> str:
     origin = published.SOURCES[source]
     return f"{text} Published: {origin.label}, {origin.title}; {origin.hardware}."
@@ -244,8 +248,7 @@ def _published_folio_count(rows: Sequence[Row]) -> Table:
                 ratio = ratios.get((folios, count))
                 line.append("" if ratio is None else f"{ratio:.2f}x")
             body.append(tuple(line))
-    measured = [f"measured, {column_label(head)}" for head in _measured(rows)]
-    header = ("folios", *measured, *(f"published, {count} thr." for count in threads))
+    header = ("folios", *_measured_labels(rows), *(f"published, {count} thr." for count in threads))
     caption = _caption(
         "yan-2025", "Ratios: measured by the measured vanilla, published by the published vanilla."
     )
@@ -267,8 +270,11 @@ def _published_folio_size(rows: Sequence[Row]) -> Table:
             figure = figures.get((folio_kb, count))
             line.append("" if figure is None else f"{figure:.2f}")
         body.append(tuple(line))
-    measured = [f"measured, {column_label(head)}" for head in _measured(rows)]
-    header = ("folio", *measured, *(f"published, {count} thr., GB/s" for count in threads))
+    header = (
+        "folio",
+        *_measured_labels(rows),
+        *(f"published, {count} thr., GB/s" for count in threads),
+    )
     caption = _caption(
         "garg-2025",
         "Measured: ratios to vanilla. Published: GB/s, because no figure of an unmodified kernel "
@@ -288,8 +294,7 @@ def _published_classic(rows: Sequence[Row]) -> Table:
             gbps, ratio = figures[name, condition]
             line.append(f"{gbps:.2f} GB/s" if condition == "Vanilla" else f"{ratio:.2f}x")
         body.append(tuple(line))
-    measured = [f"measured, {column_label(head)}" for head in _measured(rows)]
-    header = ("", *measured, *(f"published, {condition}" for condition in conditions))
+    header = ("", *_measured_labels(rows), *(f"published, {condition}" for condition in conditions))
     caption = _caption(
         "khandual-2017",
         "Ratios: measured by the measured vanilla, published by the published vanilla.",
