@@ -77,7 +77,9 @@ unsigned int migrate_copy_team_size(int reason, bool asked);
 unsigned int
 migrate_copy_team_start(struct migrate_copy_team *team,
 			bool (*next_batch)(struct migrate_copy_team *team),
-			int nid, unsigned int max_helpers);
+			int nid, unsigned long nr_folios,
+			unsigned long nr_pages, unsigned int max_helpers);
+void migrate_copy_team_wake_again(struct migrate_copy_team *team);
 void migrate_copy_team_end(struct migrate_copy_team *team);
 
 /**
@@ -128,9 +130,15 @@ static inline unsigned int migrate_copy_team_size(int reason, bool asked)
 static inline unsigned int
 migrate_copy_team_start(struct migrate_copy_team *team,
 			bool (*next_batch)(struct migrate_copy_team *team),
-			int nid, unsigned int max_helpers)
+			int nid, unsigned long nr_folios,
+			unsigned long nr_pages, unsigned int max_helpers)
 {
 	return 0;
+}
+
+static inline void
+migrate_copy_team_wake_again(struct migrate_copy_team *team)
+{
 }
 
 static inline void migrate_copy_team_end(struct migrate_copy_team *team)

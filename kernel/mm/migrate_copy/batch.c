@@ -64,6 +64,7 @@
 
 /* Folio pairs that wait to be copied, and what has been copied so far. */
 struct migrate_copy_window {
+	int reason;
 	bool may_share;
 	unsigned int nr;
 	unsigned long pages;
@@ -124,23 +125,36 @@ static unsigned long copy_alone(const struct migrate_copy_window *win)
 	return failed;
 }
 
-static unsigned long copy_with_helpers(struct migrate_copy_window *win,
-				       unsigned int max_helpers)
+static unsigned int chunk_pages(void)
 {
-	unsigned int chunk_pages = READ_ONCE(migrate_copy_chunk_kb) * SZ_1K /
-				   PAGE_SIZE;
-	int nid = folio_nid(win->pairs[0].dst);
+	static_assert(MIGRATE_COPY_MIN_CHUNK_KB * SZ_1K >= PAGE_SIZE);
+
+	return READ_ONCE(migrate_copy_chunk_kb) * SZ_1K / PAGE_SIZE;
+}
+
+static unsigned long copy_alone_nontemporal(const struct migrate_copy_window *win)
+{
+	struct migrate_copy_job job;
+
+	migrate_copy_job_init(&job, win->pairs, win->nr, chunk_pages(), true);
+	migrate_copy_job_run(&job, NUMA_NO_NODE, 0);
+	return job.failed;
+}
+
+static unsigned long copy_with_helpers(struct migrate_copy_window *win,
+				       unsigned int max_helpers, int nid,
+				       bool nontemporal)
+{
 	struct migrate_copy_job job;
 	unsigned long chunks;
 	unsigned int woken;
 
-	static_assert(MIGRATE_COPY_MIN_CHUNK_KB * SZ_1K >= PAGE_SIZE);
-
+	migrate_copy_job_init(&job, win->pairs, win->nr, chunk_pages(),
+			      nontemporal);
 	/* One chunk is the caller's own. */
-	chunks = DIV_ROUND_UP(win->pages, chunk_pages);
+	chunks = DIV_ROUND_UP(win->pages, job.chunk_pages);
 	max_helpers = min_t(unsigned long, max_helpers, chunks - 1);
 
-	migrate_copy_job_init(&job, win->pairs, win->nr, chunk_pages);
 	woken = migrate_copy_job_run(&job, nid, max_helpers);
 	win->helper_pages_done += atomic_long_read(&job.helper_pages);
 
@@ -154,22 +168,30 @@ static unsigned long copy_with_helpers(struct migrate_copy_window *win,
 /* Copy what has been collected; returns one bit for each pair that failed. */
 static unsigned long copy_window(struct migrate_copy_window *win)
 {
+	int nid = folio_nid(win->pairs[0].dst);
+	bool nontemporal = migrate_copy_is_nontemporal(win->reason, nid);
 	unsigned int max_helpers = 0;
 	unsigned long failed;
 
 	if (win->may_share)
 		max_helpers = READ_ONCE(migrate_copy_max_helpers);
-	if (max_helpers &&
-	    win->pages * (PAGE_SIZE / SZ_1K) < migrate_copy_min_share_kb()) {
-		migrate_copy_stat_add(MIGRATE_COPY_ALONE_SMALL, 1);
-		max_helpers = 0;
+	if (max_helpers) {
+		max_helpers = migrate_copy_helpers_for(0, win->pages,
+						       max_helpers);
+		if (!max_helpers)
+			migrate_copy_stat_add(MIGRATE_COPY_ALONE_SMALL, 1);
 	}
 
 	if (max_helpers)
-		failed = copy_with_helpers(win, max_helpers);
+		failed = copy_with_helpers(win, max_helpers, nid, nontemporal);
+	else if (nontemporal)
+		failed = copy_alone_nontemporal(win);
 	else
 		failed = copy_alone(win);
 
+	if (nontemporal)
+		migrate_copy_stat_add(MIGRATE_COPY_BYTES_NONTEMPORAL,
+				      win->pages * PAGE_SIZE);
 	win->folios_done += win->nr;
 	win->pages_done += win->pages;
 	if (unlikely(failed)) {
@@ -224,6 +246,7 @@ static void account(const struct migrate_copy_window *win)
 
 static void window_init(struct migrate_copy_window *win, int reason, bool asked)
 {
+	win->reason = reason;
 	win->may_share = migrate_copy_may_share(reason, asked);
 	win->nr = 0;
 	win->pages = 0;

@@ -60,6 +60,7 @@ struct migrate_copy_helper {
 	/* Next helper of the same work; the caller's while it owns the slot. */
 	struct migrate_copy_helper *next;
 	struct work_struct item;
+	int cpu;
 	/* What helpers of this one took, during its step; its own. */
 	u64 nested_ns;
 } ____cacheline_aligned_in_smp;
@@ -149,7 +150,7 @@ static bool offer(struct migrate_copy_work *work, int cpu)
 	 * If the item is still queued from earlier work, it will find this. If
 	 * the CPU goes away, the item runs elsewhere, or too late.
 	 */
-	queue_work_on(cpu, helper_wq, &h->item);
+	queue_work_on(h->cpu, helper_wq, &h->item);
 	return true;
 }
 
@@ -223,6 +224,25 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 			offer(work, cpu);
 	}
 	return work->nr_helpers;
+}
+
+/**
+ * migrate_copy_helpers_wake_again() - There are new steps to do.
+ * @work: The work, offered to CPUs by migrate_copy_helpers_wake().
+ *
+ * Those of its helpers that found no step look once more; the others have not
+ * stopped looking.
+ *
+ * Context: Process context. Takes no lock that reclaim may hold, allocates
+ * nothing.
+ */
+void migrate_copy_helpers_wake_again(struct migrate_copy_work *work)
+{
+	struct migrate_copy_helper *h;
+
+	/* An item that is still queued will find them, too. */
+	for (h = work->helpers; h; h = h->next)
+		queue_work_on(h->cpu, helper_wq, &h->item);
 }
 
 /*
@@ -318,8 +338,12 @@ int __init migrate_copy_helpers_init(void)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu)
-		INIT_WORK(&per_cpu_ptr(&helper, cpu)->item, help);
+	for_each_possible_cpu(cpu) {
+		struct migrate_copy_helper *h = per_cpu_ptr(&helper, cpu);
+
+		INIT_WORK(&h->item, help);
+		h->cpu = cpu;
+	}
 
 	/*
 	 * Bound, so that a chosen idle CPU is the one that wakes up. A long

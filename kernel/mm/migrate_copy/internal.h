@@ -29,6 +29,7 @@ enum migrate_copy_stat {
 	MIGRATE_COPY_FOLIOS,
 	MIGRATE_COPY_BYTES_CALLER,
 	MIGRATE_COPY_BYTES_HELPERS,
+	MIGRATE_COPY_BYTES_NONTEMPORAL,
 	MIGRATE_COPY_JOBS,
 	MIGRATE_COPY_HELPERS_WOKEN,
 	MIGRATE_COPY_FALLBACK_MOVABLE,
@@ -56,6 +57,7 @@ struct migrate_copy_pair {
  * @pairs: What to copy; each destination as large as its source.
  * @nr: Number of @pairs, at most MIGRATE_COPY_WINDOW.
  * @chunk_pages: Most base pages that one claim takes.
+ * @nontemporal: Whether the copies bypass the caches.
  * @caller_pages: Base pages that the caller has claimed.
  * @cursor: The first page that nobody has claimed: the index of its pair in
  *	the upper, its index in the folio in the lower 32 bits.
@@ -67,6 +69,7 @@ struct migrate_copy_job {
 	const struct migrate_copy_pair *pairs;
 	unsigned int nr;
 	unsigned int chunk_pages;
+	bool nontemporal;
 	unsigned long caller_pages;
 
 	atomic64_t cursor ____cacheline_aligned_in_smp;
@@ -77,7 +80,8 @@ struct migrate_copy_job {
 /* job.c */
 void migrate_copy_job_init(struct migrate_copy_job *job,
 			   const struct migrate_copy_pair *pairs,
-			   unsigned int nr, unsigned int chunk_pages);
+			   unsigned int nr, unsigned int chunk_pages,
+			   bool nontemporal);
 unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job);
 unsigned long migrate_copy_job_run(struct migrate_copy_job *job, int nid,
 				   unsigned int max_helpers);
@@ -89,6 +93,7 @@ void migrate_copy_work_init(struct migrate_copy_work *work,
 			    bool sleeps);
 unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 				       unsigned int max_helpers);
+void migrate_copy_helpers_wake_again(struct migrate_copy_work *work);
 void migrate_copy_helpers_retract(struct migrate_copy_work *work);
 
 /* stats.c */
@@ -106,12 +111,50 @@ enum {
 extern unsigned int migrate_copy_mt_page_copy;
 extern unsigned long migrate_copy_reasons;
 bool migrate_copy_may_share(int reason, bool asked);
-unsigned int migrate_copy_min_share_kb(void);
+unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
+				      unsigned long nr_pages,
+				      unsigned int max_helpers);
 ssize_t migrate_copy_reasons_print(char *buf);
 int migrate_copy_reasons_parse(const char *text);
 void migrate_copy_sysctl_init(void);
 
+/* cost.c */
+
+/**
+ * struct migrate_copy_costs - what helpers are worth it for
+ * @copy_page_ns: The copy of a base page to another node.
+ * @helper_call_ns: What the caller does for a helper: wake it, take it back.
+ * @helper_start_ns: From the offer until the helper does its first step.
+ */
+struct migrate_copy_costs {
+	unsigned int copy_page_ns;
+	unsigned int helper_call_ns;
+	unsigned int helper_start_ns;
+};
+
+extern struct migrate_copy_costs migrate_copy_costs;
+unsigned int migrate_copy_best_helpers(const struct migrate_copy_costs *costs,
+				       u64 work_ns, unsigned int max_helpers);
+u64 migrate_copy_cost(unsigned long nr_folios, unsigned long nr_pages);
+void migrate_copy_calibrate(void);
+
+/* nontemporal.c: which copies bypass the caches; those of one include the former */
+enum {
+	MIGRATE_COPY_NT_NEVER,
+	MIGRATE_COPY_NT_DEMOTION,
+	MIGRATE_COPY_NT_FAR,
+	MIGRATE_COPY_NT_ALWAYS,
+};
+
+int migrate_copy_page_nontemporal(struct page *dst, struct page *src);
+void migrate_copy_nontemporal_done(void);
+bool migrate_copy_is_nontemporal(int reason, int nid);
+ssize_t migrate_copy_nontemporal_print(char *buf);
+int migrate_copy_nontemporal_parse(const char *text);
+
 /* sysfs.c: the knobs */
+#define MIGRATE_COPY_AUTO	UINT_MAX
+
 extern unsigned int migrate_copy_max_helpers;
 extern unsigned int migrate_copy_min_helper_kb;
 extern unsigned int migrate_copy_chunk_kb;

@@ -51,17 +51,20 @@ static bool help_chunk(struct migrate_copy_work *work)
  * @pairs: What to copy. Must stay until the job has run.
  * @nr: Number of @pairs, 1 to MIGRATE_COPY_WINDOW.
  * @chunk_pages: Most base pages that one claim takes, at least 1.
+ * @nontemporal: Whether the copies shall bypass the caches.
  *
  * Context: Any.
  */
 void migrate_copy_job_init(struct migrate_copy_job *job,
 			   const struct migrate_copy_pair *pairs,
-			   unsigned int nr, unsigned int chunk_pages)
+			   unsigned int nr, unsigned int chunk_pages,
+			   bool nontemporal)
 {
 	migrate_copy_work_init(&job->work, help_chunk, false);
 	job->pairs = pairs;
 	job->nr = nr;
 	job->chunk_pages = chunk_pages;
+	job->nontemporal = nontemporal;
 	job->caller_pages = 0;
 	job->failed = 0;
 	atomic64_set(&job->cursor, 0);
@@ -103,6 +106,14 @@ static unsigned long claim(struct migrate_copy_job *job, u64 *first)
 	return job->chunk_pages - want;
 }
 
+static int copy_one_page(const struct migrate_copy_job *job, struct page *dst,
+			 struct page *src)
+{
+	if (job->nontemporal)
+		return migrate_copy_page_nontemporal(dst, src);
+	return copy_mc_highpage(dst, src);
+}
+
 /*
  * Copy a part of one folio. After a machine check, here or in another chunk of
  * it, the rest is left out: the folio is lost for this job.
@@ -120,7 +131,7 @@ static void copy_part(struct migrate_copy_job *job, unsigned int pair,
 		struct page *from = folio_page(src, page);
 
 		if (test_fails(from) ||
-		    copy_mc_highpage(folio_page(dst, page), from)) {
+		    copy_one_page(job, folio_page(dst, page), from)) {
 			set_bit(pair, &job->failed);
 			return;
 		}
@@ -155,6 +166,8 @@ unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job)
 		page = 0;
 		pair++;
 	}
+	if (job->nontemporal)
+		migrate_copy_nontemporal_done();
 	return nr;
 }
 

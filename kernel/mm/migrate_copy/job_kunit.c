@@ -123,7 +123,8 @@ static void claims_cover_job(struct kunit *test)
 		struct migrate_copy_job job;
 
 		fill(set, i);
-		migrate_copy_job_init(&job, set->pairs, set->nr, chunk_sizes[i]);
+		migrate_copy_job_init(&job, set->pairs, set->nr, chunk_sizes[i],
+				      i % 2);
 		while (left) {
 			unsigned long want = min_t(unsigned long, left,
 						   chunk_sizes[i]);
@@ -155,7 +156,8 @@ static void zero_helpers(struct kunit *test)
 		unsigned long woken;
 
 		fill(set, i);
-		migrate_copy_job_init(&job, set->pairs, set->nr, chunk_sizes[i]);
+		migrate_copy_job_init(&job, set->pairs, set->nr, chunk_sizes[i],
+				      i % 2);
 		woken = migrate_copy_job_run(&job, NUMA_NO_NODE, 0);
 		KUNIT_EXPECT_EQ(test, 0, woken);
 		KUNIT_EXPECT_EQ(test, 0, atomic_long_read(&job.helper_pages));
@@ -178,7 +180,7 @@ static void helpers_take_part(struct kunit *test)
 		struct migrate_copy_job job;
 
 		fill(set, i);
-		migrate_copy_job_init(&job, set->pairs, set->nr, 4);
+		migrate_copy_job_init(&job, set->pairs, set->nr, 4, true);
 		migrate_copy_job_run(&job, 0, num_possible_cpus());
 		expect_all_copied(test, set, &job);
 		helped = atomic_long_read(&job.helper_pages);
@@ -200,7 +202,7 @@ static void more_helpers_than_chunks(struct kunit *test)
 		struct migrate_copy_job job;
 
 		fill(set, i);
-		migrate_copy_job_init(&job, set->pairs, set->nr, 1);
+		migrate_copy_job_init(&job, set->pairs, set->nr, 1, false);
 		migrate_copy_job_run(&job, 0, num_possible_cpus());
 		expect_all_copied(test, set, &job);
 		KUNIT_EXPECT_LE(test, atomic_long_read(&job.helper_pages), 1);
@@ -234,7 +236,8 @@ static void failing_chunk(struct kunit *test)
 			fill(set, victim);
 			WRITE_ONCE(migrate_copy_test.fail_page,
 				   folio_page(src, folio_nr_pages(src) / 2));
-			migrate_copy_job_init(&job, set->pairs, set->nr, 3);
+			migrate_copy_job_init(&job, set->pairs, set->nr, 3,
+					      false);
 			migrate_copy_job_run(&job, 0, helpers);
 
 			KUNIT_EXPECT_EQ(test, BIT(victim), job.failed);
@@ -269,7 +272,8 @@ static int race(void *data)
 			break;
 		}
 		fill(set, round);
-		migrate_copy_job_init(job, set->pairs, set->nr, 1 + round % 9);
+		migrate_copy_job_init(job, set->pairs, set->nr, 1 + round % 9,
+				      round % 2);
 		migrate_copy_job_run(job, 0, num_possible_cpus());
 		racer->wrong += !!job->failed + !claimed_once(set, job);
 		racer->helped += atomic_long_read(&job->helper_pages);

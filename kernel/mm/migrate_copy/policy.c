@@ -41,17 +41,30 @@ bool migrate_copy_may_share(int reason, bool asked)
 }
 
 /**
- * migrate_copy_min_share_kb() - The least that is shared.
+ * migrate_copy_helpers_for() - How many helpers are worth it.
+ * @nr_folios: The folios that they move; 0 if they only copy.
+ * @nr_pages: The base pages of them.
+ * @max_helpers: The most that may be woken.
+ *
+ * min_helper_kb is a bound for what is only copied, set by somebody who knows
+ * better than the costs.
  *
  * Context: Any.
- * Return: The size in KiB of the smallest window of folios whose copy several
- * CPUs may share.
+ * Return: 0 to @max_helpers.
  */
-unsigned int migrate_copy_min_share_kb(void)
+unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
+				      unsigned long nr_pages,
+				      unsigned int max_helpers)
 {
+	unsigned int min_kb = READ_ONCE(migrate_copy_min_helper_kb);
+
 	if (READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS)
-		return 0;
-	return READ_ONCE(migrate_copy_min_helper_kb);
+		return max_helpers;
+	if (!nr_folios && min_kb != MIGRATE_COPY_AUTO)
+		return nr_pages * (PAGE_SIZE / SZ_1K) < min_kb ? 0 : max_helpers;
+	return migrate_copy_best_helpers(&migrate_copy_costs,
+					 migrate_copy_cost(nr_folios, nr_pages),
+					 max_helpers);
 }
 
 /**

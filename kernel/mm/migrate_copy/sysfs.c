@@ -24,7 +24,7 @@ DEFINE_STATIC_KEY_FALSE(migrate_copy_key);
 #define DEFAULT_MAX_HELPERS	8
 
 unsigned int migrate_copy_max_helpers;
-unsigned int migrate_copy_min_helper_kb = 512;
+unsigned int migrate_copy_min_helper_kb = MIGRATE_COPY_AUTO;
 unsigned int migrate_copy_chunk_kb = 128;
 unsigned int migrate_copy_batch_pages = MIGRATE_COPY_MIN_BATCH_PAGES;
 unsigned int migrate_copy_parallel_batches = 1;
@@ -85,10 +85,33 @@ static ssize_t _name##_store(struct kobject *kobj,			\
 static struct kobj_attribute _name##_attr = __ATTR_RW(_name)
 
 KNOB(max_helpers, 0, num_possible_cpus());
-KNOB(min_helper_kb, 0, UINT_MAX);
 KNOB(chunk_kb, MIGRATE_COPY_MIN_CHUNK_KB, MIGRATE_COPY_MAX_CHUNK_KB);
 KNOB(batch_pages, MIGRATE_COPY_MIN_BATCH_PAGES, MIGRATE_COPY_MAX_BATCH_PAGES);
 KNOB(parallel_batches, 0, 1);
+
+static ssize_t min_helper_kb_show(struct kobject *kobj,
+				  struct kobj_attribute *attr, char *buf)
+{
+	unsigned int kb = READ_ONCE(migrate_copy_min_helper_kb);
+
+	if (kb == MIGRATE_COPY_AUTO)
+		return sysfs_emit(buf, "auto\n");
+	return sysfs_emit(buf, "%u\n", kb);
+}
+
+static ssize_t min_helper_kb_store(struct kobject *kobj,
+				   struct kobj_attribute *attr,
+				   const char *buf, size_t count)
+{
+	if (sysfs_streq(buf, "auto")) {
+		WRITE_ONCE(migrate_copy_min_helper_kb, MIGRATE_COPY_AUTO);
+		return count;
+	}
+	return store_number(buf, count, &migrate_copy_min_helper_kb, 0,
+			    MIGRATE_COPY_AUTO - 1);
+}
+
+static struct kobj_attribute min_helper_kb_attr = __ATTR_RW(min_helper_kb);
 
 static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
 			    char *buf)
@@ -104,6 +127,21 @@ static ssize_t reasons_store(struct kobject *kobj, struct kobj_attribute *attr,
 
 static struct kobj_attribute reasons_attr = __ATTR_RW(reasons);
 
+static ssize_t non_temporal_show(struct kobject *kobj,
+				 struct kobj_attribute *attr, char *buf)
+{
+	return migrate_copy_nontemporal_print(buf);
+}
+
+static ssize_t non_temporal_store(struct kobject *kobj,
+				  struct kobj_attribute *attr, const char *buf,
+				  size_t count)
+{
+	return migrate_copy_nontemporal_parse(buf) ?: count;
+}
+
+static struct kobj_attribute non_temporal_attr = __ATTR_RW(non_temporal);
+
 static struct attribute *knob_attrs[] = {
 	&enabled_attr.attr,
 	&max_helpers_attr.attr,
@@ -112,11 +150,50 @@ static struct attribute *knob_attrs[] = {
 	&batch_pages_attr.attr,
 	&parallel_batches_attr.attr,
 	&reasons_attr.attr,
+	&non_temporal_attr.attr,
 	NULL
 };
 
 static const struct attribute_group knob_group = {
 	.attrs = knob_attrs,
+};
+
+#define COST(_name)							\
+static ssize_t _name##_show(struct kobject *kobj,			\
+			    struct kobj_attribute *attr, char *buf)	\
+{									\
+	return sysfs_emit(buf, "%u\n",					\
+			  READ_ONCE(migrate_copy_costs._name));		\
+}									\
+static struct kobj_attribute _name##_attr = __ATTR_RO(_name)
+
+COST(copy_page_ns);
+COST(helper_call_ns);
+COST(helper_start_ns);
+
+static ssize_t calibrate_store(struct kobject *kobj,
+			       struct kobj_attribute *attr, const char *buf,
+			       size_t count)
+{
+	if (!sysfs_streq(buf, "1"))
+		return -EINVAL;
+	migrate_copy_calibrate();
+	return count;
+}
+
+static struct kobj_attribute calibrate_attr = __ATTR_WO(calibrate);
+
+static struct attribute *cost_attrs[] = {
+	&copy_page_ns_attr.attr,
+	&helper_call_ns_attr.attr,
+	&helper_start_ns_attr.attr,
+	&calibrate_attr.attr,
+	NULL
+};
+
+static const struct attribute_group cost_group = {
+	.name = "costs",
+	.attrs = cost_attrs,
 };
 
 static struct kobj_attribute stat_kobj_attrs[MIGRATE_COPY_NR_STATS];
@@ -150,6 +227,13 @@ static void __init stat_attrs_init(void)
 	}
 }
 
+static const struct attribute_group *groups[] = {
+	&knob_group,
+	&cost_group,
+	&stat_group,
+	NULL
+};
+
 static int __init migrate_copy_sysfs_init(void)
 {
 	struct kobject *kobj;
@@ -160,9 +244,7 @@ static int __init migrate_copy_sysfs_init(void)
 		return -ENOMEM;
 
 	stat_attrs_init();
-	err = sysfs_create_group(kobj, &knob_group);
-	if (!err)
-		err = sysfs_create_group(kobj, &stat_group);
+	err = sysfs_create_groups(kobj, groups);
 	if (err)
 		kobject_put(kobj);
 	return err;
@@ -177,6 +259,7 @@ static int __init migrate_copy_init(void)
 	if (migrate_copy_helpers_init())
 		pr_warn("migrate_copy: no workqueue, copying without helpers\n");
 
+	migrate_copy_calibrate();
 	migrate_copy_sysctl_init();
 	err = migrate_copy_sysfs_init();
 	if (err) {

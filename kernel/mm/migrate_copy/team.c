@@ -21,8 +21,12 @@
 
 #include "internal.h"
 
-/* The scopes that change what an allocation may do. */
-#define MEMALLOC_SCOPES	(PF_MEMALLOC_NOFS | PF_MEMALLOC_NOIO | PF_MEMALLOC_PIN)
+/*
+ * The scopes that change what an allocation may do. A helper for reclaim does
+ * not begin another reclaim, which the caller would wait for.
+ */
+#define MEMALLOC_SCOPES	(PF_MEMALLOC | PF_MEMALLOC_NOFS | \
+			 PF_MEMALLOC_NOIO | PF_MEMALLOC_PIN)
 
 #ifdef CONFIG_CPUSETS
 /* Allow the nodes that the caller's cpuset allows; says if others were before. */
@@ -91,14 +95,12 @@ static bool help_batch(struct migrate_copy_work *work)
  *
  * Context: Process context.
  * Return: The most helpers to ask for; 0 when the feature is off or not for
- * this request, and in reclaim, which must not wait for the allocations of
- * others.
+ * this request.
  */
 unsigned int migrate_copy_team_size(int reason, bool asked)
 {
 	if (!migrate_copy_enabled() ||
 	    !READ_ONCE(migrate_copy_parallel_batches) ||
-	    (current->flags & PF_MEMALLOC) ||
 	    !migrate_copy_may_share(reason, asked))
 		return 0;
 	return READ_ONCE(migrate_copy_max_helpers);
@@ -111,7 +113,9 @@ unsigned int migrate_copy_team_size(int reason, bool asked)
  *	several helpers at the same time, and may sleep. Returns false when there
  *	is none.
  * @nid: The node whose CPUs are asked first; NUMA_NO_NODE for none.
- * @max_helpers: The most helpers to ask.
+ * @nr_folios: The folios of the request, as far as they are known.
+ * @nr_pages: Their base pages.
+ * @max_helpers: The most helpers to ask; less if so many are not worth it.
  *
  * Context: Process context. Takes no lock that reclaim may hold, allocates
  * nothing.
@@ -120,7 +124,8 @@ unsigned int migrate_copy_team_size(int reason, bool asked)
 unsigned int
 migrate_copy_team_start(struct migrate_copy_team *team,
 			bool (*next_batch)(struct migrate_copy_team *team),
-			int nid, unsigned int max_helpers)
+			int nid, unsigned long nr_folios,
+			unsigned long nr_pages, unsigned int max_helpers)
 {
 	unsigned int woken;
 
@@ -128,10 +133,25 @@ migrate_copy_team_start(struct migrate_copy_team *team,
 	team->next_batch = next_batch;
 	team->caller = current;
 
+	max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages, max_helpers);
 	woken = migrate_copy_helpers_wake(&team->work, nid, max_helpers);
-	migrate_copy_stat_add(MIGRATE_COPY_TEAMS, 1);
-	migrate_copy_stat_add(MIGRATE_COPY_TEAM_HELPERS, woken);
+	if (woken) {
+		migrate_copy_stat_add(MIGRATE_COPY_TEAMS, 1);
+		migrate_copy_stat_add(MIGRATE_COPY_TEAM_HELPERS, woken);
+	}
 	return woken;
+}
+
+/**
+ * migrate_copy_team_wake_again() - There are new batches to take.
+ * @team: The team, started and not brought back.
+ *
+ * Context: Process context. Takes no lock that reclaim may hold, allocates
+ * nothing.
+ */
+void migrate_copy_team_wake_again(struct migrate_copy_team *team)
+{
+	migrate_copy_helpers_wake_again(&team->work);
 }
 
 /**

@@ -19,6 +19,7 @@ SUITES: dict[str, Callable[[], list[Outcome]]] = {
     "lint": lint.run,
     "kunit": guests.kunit,
     "errors": guests.errors,
+    "status": guests.status,
     "content": guests.content,
     "pinned": guests.pinned,
     "charge": guests.charge,

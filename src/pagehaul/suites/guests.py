@@ -233,6 +233,12 @@ def errors() -> list[Outcome]:
     )
 
 
+def status() -> list[Outcome]:
+    """Check the status of every page of long lists, alike on both kernels and in every mode."""
+    runs = {kernel: [modes] for kernel, modes in _ALL_MODES.items()}
+    return _our_programs("status", "migrate_status", runs)
+
+
 def charge() -> list[Outcome]:
     """Check which cgroup pays for the helpers."""
     return _our_programs("charge", "migrate_charge", {"pagehaul": [""]})

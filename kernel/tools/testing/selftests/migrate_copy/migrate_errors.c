@@ -504,7 +504,7 @@ static struct {
 } knobs[] = {
 	{ "enabled", 0, 1 },
 	{ "max_helpers", 0, CPUS },
-	{ "min_helper_kb", 0, 4294967295L },
+	{ "min_helper_kb", 0, 4294967294L },
 	{ "chunk_kb", 4, 2048 },
 	{ "batch_pages", 512, 32768 },
 	{ "parallel_batches", 0, 1 },
@@ -525,18 +525,17 @@ static void knob_path(char *path, size_t size, size_t i)
 
 static bool refuses(const char *path, const char *text, int error)
 {
-	uint64_t before = 0, after = 1;
+	char before[512], after[512];
 	int err;
 
-	if (file_read_number(path, &before))
+	if (file_read(path, before, sizeof(before)))
 		return false;
 	err = file_write(path, text);
-	if (file_read_number(path, &after))
+	if (file_read(path, after, sizeof(after)))
 		return false;
-	if (err != -error || before != after) {
-		ksft_print_msg("%s: \"%s\" gave %d, %llu became %llu\n", path,
-			       text, err, (unsigned long long)before,
-			       (unsigned long long)after);
+	if (err != -error || strcmp(before, after)) {
+		ksft_print_msg("%s: \"%s\" gave %d, %s became %s\n", path,
+			       text, err, before, after);
 		return false;
 	}
 	return true;
@@ -603,12 +602,76 @@ static void test_other_users(const void *arg)
 {
 	size_t i = *(const size_t *)arg;
 	char path[128];
-	uint64_t value;
+	char text[512];
 
 	knob_path(path, sizeof(path), i);
 	require(!setuid(NOBODY), "cannot become nobody");
-	require(!file_read_number(path, &value), "cannot be read");
+	require(!file_read(path, text, sizeof(text)), "cannot be read");
 	require(refuses(path, "1", EACCES), "can be written");
+}
+
+#define MIN_HELPER_KB	KNOB_DIR "/min_helper_kb"
+
+static void test_min_helper_auto(const void *unused)
+{
+	char text[32];
+
+	(void)unused;
+	require(!file_write(MIN_HELPER_KB, "auto\n") &&
+		!file_read(MIN_HELPER_KB, text, sizeof(text)) &&
+		!strcmp(text, "auto\n"), "auto is refused");
+	require(refuses(MIN_HELPER_KB, "automatic", EINVAL), "garbage is taken");
+}
+
+static void test_non_temporal(const void *unused)
+{
+	static const char path[] = KNOB_DIR "/non_temporal";
+	static const char * const names[] = {
+		"demotion", "far", "always", "never",
+	};
+	char text[32];
+	size_t i;
+
+	(void)unused;
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		int err = file_write(path, names[i]);
+
+		if (err == -EOPNOTSUPP && strcmp(names[i], "never"))
+			continue;
+		require(!err && !file_read(path, text, sizeof(text)),
+			"%s is refused", names[i]);
+		text[strcspn(text, "\n")] = '\0';
+		require(!strcmp(text, names[i]), "%s became %s", names[i], text);
+	}
+	require(refuses(path, "alwayss", EINVAL) && refuses(path, "1", EINVAL) &&
+		refuses(path, "never far", EINVAL), "garbage is taken");
+	require(!setuid(NOBODY), "cannot become nobody");
+	require(refuses(path, "far", EACCES), "can be written");
+}
+
+static void test_calibrate(const void *unused)
+{
+	static const char * const costs[] = {
+		"copy_page_ns", "helper_call_ns", "helper_start_ns",
+	};
+	uint64_t ns;
+	size_t i;
+
+	(void)unused;
+	require(file_write(KNOB_DIR "/costs/calibrate", "0") == -EINVAL &&
+		file_write(KNOB_DIR "/costs/calibrate", "11") == -EINVAL,
+		"garbage is taken");
+	require(!file_write(KNOB_DIR "/costs/calibrate", "1"), "1 is refused");
+	for (i = 0; i < ARRAY_SIZE(costs); i++) {
+		char path[128];
+
+		snprintf(path, sizeof(path), KNOB_DIR "/costs/%s", costs[i]);
+		require(!file_read_number(path, &ns) && ns, "no %s", costs[i]);
+		require(file_write(path, "1") < 0, "%s can be written", costs[i]);
+	}
+	require(!setuid(NOBODY), "cannot become nobody");
+	require(file_write(KNOB_DIR "/costs/calibrate", "1") == -EACCES,
+		"anybody can calibrate");
 }
 
 #define REASONS	KNOB_DIR "/reasons"
@@ -689,11 +752,16 @@ static void test_knobs(void)
 		test_run(own_calls[i].name, TIMEOUT, test_call, &own_calls[i]);
 	test_run("reasons: names, and nothing else", TIMEOUT, test_reasons,
 		 NULL);
+	test_run("min_helper_kb: auto", TIMEOUT, test_min_helper_auto, NULL);
+	test_run("non_temporal: names, and nothing else", TIMEOUT,
+		 test_non_temporal, NULL);
+	test_run("costs: measured, cannot be written", TIMEOUT, test_calibrate,
+		 NULL);
 	test_run("stats: cannot be written", TIMEOUT, test_statistics, NULL);
 }
 
 #define KNOB_TESTS	(ARRAY_SIZE(knob_tests) * ARRAY_SIZE(knobs) + \
-			 ARRAY_SIZE(own_calls) + 2)
+			 ARRAY_SIZE(own_calls) + 5)
 
 int main(int argc, char **argv)
 {

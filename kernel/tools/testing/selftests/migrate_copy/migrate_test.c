@@ -211,6 +211,15 @@ static bool knob(const char *name, uint64_t value)
 	       !file_read_number(path, &seen) && seen == value;
 }
 
+/* Not every architecture has copies that bypass the caches. */
+static bool knob_non_temporal(bool always)
+{
+	int err = file_write(KNOB_DIR "/non_temporal",
+			     always ? "always" : "never");
+
+	return !err || (always && err == -EOPNOTSUPP);
+}
+
 const char * const mode_names[NR_MODES] = {
 	[MODE_PLAIN]	= "plain",
 	[MODE_OFF]	= "off",
@@ -257,11 +266,12 @@ void mode_enter(enum copy_mode mode)
 	require(knob("enabled", mode != MODE_OFF) &&
 		knob("max_helpers", helpers ? cpus - 1 : 0) &&
 		knob("parallel_batches", mode == MODE_PARALLEL) &&
-		knob("min_helper_kb", 0) &&
+		!file_write_number(MT_PAGE_COPY, helpers ? 1 : 2) &&
+		knob_non_temporal(mode == MODE_THREADS) &&
 		knob("chunk_kb", SMALLEST_CHUNK_KB) &&
 		knob("batch_pages", mode == MODE_THREADS ?
 		     LARGER_BATCH_PAGES : BATCH_PAGES),
-		"cannot set the knobs in " KNOB_DIR);
+		"cannot set the knobs in " KNOB_DIR " or " MT_PAGE_COPY);
 }
 
 uint64_t stat_read(const char *name)

@@ -87,6 +87,7 @@ int file_read(const char *path, char *buf, size_t size);
 int file_read_number(const char *path, uint64_t *value);
 bool file_exists(const char *path);
 #define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
+#define MT_PAGE_COPY	"/proc/sys/vm/mt_page_copy"
 
 /* The two nodes between which memory is moved; skips the test without them. */
 void nodes_find(int *from, int *to);
