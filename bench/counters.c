@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Counters of the kernel. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "movebench.h"
+
+static void add_counter(struct counters *counters, const char *group, const char *name,
+			uint64_t value)
+{
+	struct counter *entry;
+
+	if (counters->nr == MAX_COUNTERS)
+		return;
+	entry = &counters->entry[counters->nr++];
+	snprintf(entry->name, sizeof(entry->name), "%.15s.%.40s", group, name);
+	entry->value = value;
+}
+
+static void read_vmstat(struct counters *counters)
+{
+	static const char * const prefixes[] = {
+		"pgmigrate_", "thp_migration_", "nr_tlb_remote_", "nr_tlb_local_flush_",
+	};
+	FILE *file = fopen("/proc/vmstat", "r");
+	char name[64];
+	uint64_t value;
+
+	if (!file)
+		return;
+	while (fscanf(file, "%63s %" SCNu64, name, &value) == 2)
+		for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+			if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+				add_counter(counters, "vmstat", name, value);
+	fclose(file);
+}
+
+/* TLB shootdowns, function-call and rescheduling interrupts, all CPUs together. */
+static void read_interrupts(struct counters *counters)
+{
+	static const char * const rows[] = { "TLB", "CAL", "RES" };
+	FILE *file = fopen("/proc/interrupts", "r");
+	char *line = NULL;
+	size_t size = 0;
+
+	if (!file)
+		return;
+	while (getline(&line, &size, file) > 0) {
+		char *name = line + strspn(line, " ");
+		char *colon = strchr(name, ':');
+		char *cursor, *end;
+		uint64_t sum = 0;
+		size_t i;
+
+		if (!colon)
+			continue;
+		*colon = '\0';
+		for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+			if (!strcmp(name, rows[i]))
+				break;
+		if (i == sizeof(rows) / sizeof(rows[0]))
+			continue;
+		for (cursor = colon + 1;; cursor = end) {
+			uint64_t value = strtoull(cursor, &end, 10);
+
+			if (end == cursor)
+				break;
+			sum += value;
+		}
+		add_counter(counters, "irq", name, sum);
+	}
+	free(line);
+	fclose(file);
+}
+
+static void read_migrate_copy(struct counters *counters)
+{
+	DIR *dir = opendir(MIGRATE_COPY_DIR "/stats");
+	struct dirent *file;
+
+	if (!dir)
+		return;
+	while ((file = readdir(dir))) {
+		char path[sizeof(MIGRATE_COPY_DIR) + 8 + sizeof(file->d_name)];
+		char text[64], *end;
+		uint64_t value;
+
+		if (file->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), MIGRATE_COPY_DIR "/stats/%s", file->d_name);
+		if (read_text(path, text, sizeof(text)) < 0)
+			continue;
+		value = strtoull(text, &end, 10);
+		if (end != text && *end == '\0')
+			add_counter(counters, "migrate_copy", file->d_name, value);
+	}
+	closedir(dir);
+}
+
+void read_counters(struct counters *counters)
+{
+	counters->nr = 0;
+	read_vmstat(counters);
+	read_interrupts(counters);
+	read_migrate_copy(counters);
+}
+
+/* Adds what happened between two readings to @sum, which starts empty. */
+void accumulate(struct counters *sum, const struct counters *before,
+		       const struct counters *after)
+{
+	for (int i = 0; i < after->nr; i++) {
+		const struct counter *entry = &after->entry[i];
+		uint64_t old = 0;
+		int j;
+
+		for (j = 0; j < before->nr; j++)
+			if (!strcmp(before->entry[j].name, entry->name))
+				old = before->entry[j].value;
+		for (j = 0; j < sum->nr; j++)
+			if (!strcmp(sum->entry[j].name, entry->name))
+				break;
+		if (j == sum->nr) {
+			if (sum->nr == MAX_COUNTERS)
+				continue;
+			sum->entry[sum->nr++] = (struct counter) { .value = 0 };
+			memcpy(sum->entry[j].name, entry->name, sizeof(entry->name));
+		}
+		sum->entry[j].value += entry->value - old;
+	}
+}

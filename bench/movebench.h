@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of movebench share. */
+#ifndef MOVEBENCH_H
+#define MOVEBENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BASE_KB			4UL
+#define MAX_CALLERS		256
+#define MAX_KNOBS		16
+#define MAX_COUNTERS		64
+#define MAX_STATUSES		16
+
+#define MIGRATE_COPY_DIR	"/sys/kernel/mm/migrate_copy"
+
+struct cell {
+	const char *label;
+	unsigned long folio_kb;
+	unsigned long folios;
+	unsigned long reps;
+	unsigned long warmups;
+	unsigned long callers;
+	unsigned long from;
+	unsigned long to;
+	unsigned long seed;
+	unsigned long touch_us;
+	bool hugetlb;
+	const char *knobs[MAX_KNOBS];
+	int nr_knobs;
+};
+
+/* The memory being moved. It outlives a cell when the next one has the same shape. */
+struct region {
+	unsigned long folio_kb;
+	unsigned long folios;
+	unsigned long home;	/* the node it was faulted in on */
+	unsigned long node;	/* the node it is on now */
+	bool hugetlb;
+	void *map;
+	size_t map_bytes;
+	uint64_t *start;
+	size_t bytes;
+	uint64_t base;		/* pattern of the first word */
+	void **addresses;	/* first byte of each folio */
+	int *targets;
+	int *status;
+};
+
+struct counter {
+	char name[64];
+	uint64_t value;
+};
+
+struct counters {
+	struct counter entry[MAX_COUNTERS];
+	int nr;
+};
+
+struct status_count {
+	int status;
+	uint64_t count;
+};
+
+/* What a command line has besides a cell. */
+struct run {
+	const char *plan;
+	const char *turns;
+};
+
+/* movebench.c */
+extern long workers;		/* threads that verify */
+void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool failed(void);
+uint64_t now_ns(void);
+uint64_t mix(uint64_t x);
+
+/* sysfs.c */
+extern int nr_settings;
+int read_text(const char *path, char *text, size_t size);
+int write_text(const char *path, const char *text);
+int set_sysfs(const char *path, const char *value);
+void restore_sysfs(int keep);
+
+/* counters.c */
+void read_counters(struct counters *counters);
+void accumulate(struct counters *sum, const struct counters *before,
+		const struct counters *after);
+
+/* region.c */
+extern struct region region;
+void free_region(void);
+bool make_region(const struct cell *cell);
+bool prepare_region(const struct cell *cell);
+bool moves_only_once(const struct cell *cell);
+bool check_backing(void);
+bool check_nodes(void);
+uint64_t verify_region(uint64_t next_base);
+
+/* move.c */
+uint64_t move_region(unsigned long node, unsigned long nr_callers);
+uint64_t count_failures(unsigned long node, struct status_count *statuses, int *nr);
+
+/* touch.c */
+void start_touching(unsigned long pause_us);
+uint64_t stop_touching(void);
+
+/* options.c */
+void parse_cell(int argc, char **argv, struct cell *cell, struct run *run);
+void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+#endif

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The options of movebench, on its command line and in a plan. */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "movebench.h"
+
+static void usage(FILE *file)
+{
+	fputs("usage: movebench [OPTION]...\n"
+	      "Moves anonymous memory between two NUMA nodes and back with move_pages(2),\n"
+	      "verifies all of it after every move and prints one line of JSON.\n"
+	      "\n"
+	      "  -p, --plan FILE      run a cell for each line of options in FILE (- for stdin)\n"
+	      "  -T, --turns DIR      say \"ready\" on stderr, begin cell N of the plan when the\n"
+	      "                       file DIR/N exists, stop when DIR/abandoned does\n"
+	      "  -l, --label TEXT     name of the cell, repeated in its JSON\n"
+	      "  -s, --folio-kb N     size of a folio in KiB, a power of two (4)\n"
+	      "  -n, --folios N       number of folios (1024)\n"
+	      "  -r, --reps N         timed moves (5)\n"
+	      "  -w, --warmups N      moves before them that are not timed (1)\n"
+	      "  -c, --callers N      threads that each move a part, all at once (1)\n"
+	      "  -f, --from NODE      node the memory starts on (0)\n"
+	      "  -t, --to NODE        node it moves to (1)\n"
+	      "  -H, --hugetlb        hugetlb pages, not transparent ones\n"
+	      "  -k, --knob NAME=VAL  write VAL to " MIGRATE_COPY_DIR "/NAME for this cell;\n"
+	      "                       may be repeated; an error on a kernel without it\n"
+	      "  -S, --seed N         seed of the pattern (1)\n"
+	      "  -x, --touch US       a thread reads a page of the memory every US microseconds\n"
+	      "                       while it moves; the longest read counts (0: none)\n"
+	      "  -h, --help           this text\n"
+	      "\n"
+	      "Exit status: 0 all folios moved and all content right; 1 not so, or a cell\n"
+	      "could not be measured (its \"error\" says why); 2 wrong options.\n", file);
+}
+
+static const struct option long_options[] = {
+	{ "plan", required_argument, NULL, 'p' },
+	{ "turns", required_argument, NULL, 'T' },
+	{ "label", required_argument, NULL, 'l' },
+	{ "folio-kb", required_argument, NULL, 's' },
+	{ "folios", required_argument, NULL, 'n' },
+	{ "reps", required_argument, NULL, 'r' },
+	{ "warmups", required_argument, NULL, 'w' },
+	{ "callers", required_argument, NULL, 'c' },
+	{ "from", required_argument, NULL, 'f' },
+	{ "to", required_argument, NULL, 't' },
+	{ "hugetlb", no_argument, NULL, 'H' },
+	{ "knob", required_argument, NULL, 'k' },
+	{ "seed", required_argument, NULL, 'S' },
+	{ "touch", required_argument, NULL, 'x' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+void usage_error(const char *format, ...)
+{
+	va_list args;
+
+	fputs("movebench: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputs("; see movebench --help\n", stderr);
+	exit(2);
+}
+
+static unsigned long parse_number(const char *text, unsigned long min, unsigned long max)
+{
+	unsigned long value;
+	char *end;
+
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (errno || end == text || *end || text[0] == '-' || value < min || value > max)
+		usage_error("%s is not a number from %lu to %lu", text, min, max);
+	return value;
+}
+
+/* Fills @cell from one command line; @run is NULL for a line of a plan. */
+void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
+{
+	int option;
+
+	*cell = (struct cell) {
+		.label = "", .folio_kb = BASE_KB, .folios = 1024, .reps = 5, .warmups = 1,
+		.callers = 1, .from = 0, .to = 1, .seed = 1,
+	};
+	optind = 0;
+	while ((option = getopt_long(argc, argv, "p:T:l:s:n:r:w:c:f:t:Hk:S:x:h", long_options,
+				     NULL)) != -1) {
+		switch (option) {
+		case 'p':
+		case 'T':
+			if (!run)
+				usage_error("a plan cannot name a plan");
+			*(option == 'p' ? &run->plan : &run->turns) = optarg;
+			break;
+		case 'l':
+			cell->label = optarg;
+			break;
+		case 's':
+			cell->folio_kb = parse_number(optarg, BASE_KB, 1UL << 24);
+			if (cell->folio_kb & (cell->folio_kb - 1))
+				usage_error("%s is not a power of two", optarg);
+			break;
+		case 'n':
+			cell->folios = parse_number(optarg, 1, 1UL << 30);
+			break;
+		case 'r':
+			cell->reps = parse_number(optarg, 1, 1000000);
+			break;
+		case 'w':
+			cell->warmups = parse_number(optarg, 0, 1000000);
+			break;
+		case 'c':
+			cell->callers = parse_number(optarg, 1, MAX_CALLERS);
+			break;
+		case 'f':
+			cell->from = parse_number(optarg, 0, 1023);
+			break;
+		case 't':
+			cell->to = parse_number(optarg, 0, 1023);
+			break;
+		case 'H':
+			cell->hugetlb = true;
+			break;
+		case 'k':
+			if (!strchr(optarg, '=') || strchr(optarg, '/'))
+				usage_error("%s is not NAME=VALUE", optarg);
+			if (cell->nr_knobs == MAX_KNOBS)
+				usage_error("more than %d knobs", MAX_KNOBS);
+			cell->knobs[cell->nr_knobs++] = optarg;
+			break;
+		case 'S':
+			cell->seed = parse_number(optarg, 0, ULONG_MAX);
+			break;
+		case 'x':
+			cell->touch_us = parse_number(optarg, 0, 999999);
+			break;
+		case 'h':
+			usage(stdout);
+			exit(EXIT_SUCCESS);
+		default:
+			usage(stderr);
+			exit(2);
+		}
+	}
+	if (optind < argc)
+		usage_error("unexpected argument %s", argv[optind]);
+	if (cell->from == cell->to)
+		usage_error("memory cannot move from node %lu to itself", cell->from);
+}
