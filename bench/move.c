@@ -43,9 +43,10 @@ static void *call_move_pages(void *argument)
 
 /*
  * Moves the whole region to @node once. Returns the nanoseconds between the
- * first caller's start and the last one's end, 0 when a call failed.
+ * first caller's start, which *@start_ns tells, and the last one's end; 0 when
+ * a call failed.
  */
-uint64_t move_region(unsigned long node, unsigned long nr_callers)
+uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *start_ns)
 {
 	struct caller callers[MAX_CALLERS];
 	pthread_t threads[MAX_CALLERS];
@@ -92,6 +93,7 @@ uint64_t move_region(unsigned long node, unsigned long nr_callers)
 		if (callers[i].end_ns > end)
 			end = callers[i].end_ns;
 	}
+	*start_ns = start;
 	return end > start ? end - start : 1;
 }
 

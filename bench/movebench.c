@@ -106,38 +106,135 @@ static void print_string(const char *text)
 	putchar('"');
 }
 
-static void print_list(const char *name, const uint64_t *values, unsigned long nr)
+/* What was seen of one timed move. */
+struct sample {
+	uint64_t ns;
+	uint64_t moved_bytes;
+	uint64_t touch_ns;
+	struct remaps remaps;
+};
+
+/* What was seen of a cell. */
+struct outcome {
+	struct sample *samples;
+	unsigned long nr_samples;
+	struct counters counters;
+	struct status_count statuses[MAX_STATUSES];
+	int nr_statuses;
+	uint64_t not_moved;
+	uint64_t bytes_verified;
+	uint64_t mismatches;
+};
+
+/* Prints the field at @offset of every sample. */
+static void print_samples(const char *name, const struct outcome *outcome, size_t offset)
 {
 	printf(",\"%s\":[", name);
-	for (unsigned long i = 0; i < nr; i++)
-		printf("%s%" PRIu64, i ? "," : "", values[i]);
+	for (unsigned long i = 0; i < outcome->nr_samples; i++) {
+		const char *sample = (const char *)&outcome->samples[i];
+
+		printf("%s%" PRIu64, i ? "," : "", *(const uint64_t *)(sample + offset));
+	}
 	putchar(']');
+}
+
+static void print_outcome(const struct cell *cell, const struct outcome *outcome)
+{
+	printf("{\"label\":");
+	print_string(cell->label);
+	printf(",\"folio_kb\":%lu,\"folios\":%lu,\"hugetlb\":%s,\"callers\":%lu,\"bytes\":%" PRIu64,
+	       cell->folio_kb, cell->folios, cell->hugetlb ? "true" : "false", cell->callers,
+	       (uint64_t)cell->folios * (cell->folio_kb << 10));
+	print_samples("ns", outcome, offsetof(struct sample, ns));
+	print_samples("moved_bytes", outcome, offsetof(struct sample, moved_bytes));
+	if (cell->touch_us)
+		print_samples("touch_ns", outcome, offsetof(struct sample, touch_ns));
+	if (cell->remaps) {
+		print_samples("first_ns", outcome, offsetof(struct sample, remaps.first_ns));
+		print_samples("last_ns", outcome, offsetof(struct sample, remaps.last_ns));
+		print_samples("away_ns", outcome, offsetof(struct sample, remaps.away_ns));
+	}
+	printf(",\"not_moved\":%" PRIu64 ",\"statuses\":{", outcome->not_moved);
+	for (int i = 0; i < outcome->nr_statuses; i++)
+		printf("%s\"%d\":%" PRIu64, i ? "," : "", outcome->statuses[i].status,
+		       outcome->statuses[i].count);
+	printf("},\"bytes_verified\":%" PRIu64 ",\"mismatches\":%" PRIu64 ",\"counters\":{",
+	       outcome->bytes_verified, outcome->mismatches);
+	for (int i = 0; i < outcome->counters.nr; i++)
+		printf("%s\"%s\":%" PRIu64, i ? "," : "", outcome->counters.entry[i].name,
+		       outcome->counters.entry[i].value);
+	printf("},\"error\":");
+	if (failed())
+		print_string(cell_error);
+	else
+		printf("null");
+	printf("}\n");
+	fflush(stdout);
+}
+
+/* Moves the memory to @node, and takes a sample of it if @timed. */
+static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
+			struct outcome *outcome)
+{
+	struct sample *sample = &outcome->samples[outcome->nr_samples];
+	struct counters before, after;
+	uint64_t elapsed, start_ns, touch_ns = 0, failures;
+
+	if (cell->remaps && !start_remaps())
+		return false;
+	if (timed) {
+		read_counters(&before);
+		start_touching(cell->touch_us);
+	}
+	elapsed = move_region(node, cell->callers, &start_ns);
+	if (timed) {
+		touch_ns = stop_touching();
+		read_counters(&after);
+	}
+	if (!elapsed)
+		return false;
+	failures = count_failures(node, outcome->statuses, &outcome->nr_statuses);
+	outcome->not_moved += failures;
+	if (timed) {
+		accumulate(&outcome->counters, &before, &after);
+		sample->ns = elapsed;
+		sample->moved_bytes = (region.folios - failures) * (region.folio_kb << 10);
+		sample->touch_ns = touch_ns;
+		if (cell->remaps && !read_remaps(start_ns, &sample->remaps))
+			return false;
+		outcome->nr_samples++;
+	}
+	/* The next repetition needs all of it on one node: untimed attempts. */
+	for (int attempt = 0; failures && attempt < MAX_ATTEMPTS; attempt++) {
+		struct status_count ignored[MAX_STATUSES];
+		int nr_ignored = 0;
+
+		if (!move_region(node, 1, &start_ns))
+			break;
+		failures = count_failures(node, ignored, &nr_ignored);
+	}
+	region.node = node;
+	return true;
 }
 
 /* Returns true when every folio moved and every word was right. */
 static bool run_cell(const struct cell *cell)
 {
-	struct counters before, after, sum = { .nr = 0 };
-	struct status_count statuses[MAX_STATUSES];
-	int nr_statuses = 0;
-	uint64_t bytes_verified = 0, mismatches = 0, not_moved = 0, next_base;
-	uint64_t *ns = calloc(cell->reps, sizeof(*ns));
-	uint64_t *moved = calloc(cell->reps, sizeof(*moved));
-	uint64_t *touched = calloc(cell->reps, sizeof(*touched));
-	unsigned long total = cell->warmups + cell->reps, done = 0;
-	bool ready = ns && moved && touched, once = moves_only_once(cell);
+	struct outcome outcome = { .samples = calloc(cell->reps, sizeof(struct sample)) };
+	unsigned long total = cell->warmups + cell->reps;
+	bool ready, once = moves_only_once(cell);
 	int nr_memory_settings;
 
 	cell_error[0] = '\0';
-	if (!ready)
+	if (!outcome.samples)
 		fail("out of memory");
-	ready = ready && prepare_region(cell);
+	if (!cell->remaps)
+		end_remaps();
+	ready = !failed() && prepare_region(cell);
 	nr_memory_settings = nr_settings;
 	if (ready && set_knobs(cell)) {
 		for (unsigned long i = 0; i < total && !stop; i++) {
 			unsigned long node = region.node == cell->from ? cell->to : cell->from;
-			bool timed = i >= cell->warmups;
-			uint64_t elapsed, failures, longest_touch = 0;
 
 			if (once && i) {
 				free_region();
@@ -145,38 +242,10 @@ static bool run_cell(const struct cell *cell)
 					break;
 				node = cell->to;
 			}
-			if (timed) {
-				read_counters(&before);
-				start_touching(cell->touch_us);
-			}
-			elapsed = move_region(node, cell->callers);
-			if (timed) {
-				longest_touch = stop_touching();
-				read_counters(&after);
-			}
-			if (!elapsed)
+			if (!take_sample(cell, node, i >= cell->warmups, &outcome))
 				break;
-			failures = count_failures(node, statuses, &nr_statuses);
-			not_moved += failures;
-			if (timed) {
-				accumulate(&sum, &before, &after);
-				ns[done] = elapsed;
-				touched[done] = longest_touch;
-				moved[done++] = (region.folios - failures) * (region.folio_kb << 10);
-			}
-			/* The next repetition needs all of it on one node: untimed attempts. */
-			for (int attempt = 0; failures && attempt < MAX_ATTEMPTS; attempt++) {
-				struct status_count ignored[MAX_STATUSES];
-				int nr_ignored = 0;
-
-				if (!move_region(node, 1))
-					break;
-				failures = count_failures(node, ignored, &nr_ignored);
-			}
-			region.node = node;
-			next_base = mix(region.base + i + 1);
-			mismatches += verify_region(next_base);
-			bytes_verified += region.bytes;
+			outcome.mismatches += verify_region(mix(region.base + i + 1));
+			outcome.bytes_verified += region.bytes;
 			if (!check_nodes() || ((once || i + 1 == total) && !check_backing()))
 				break;
 		}
@@ -184,37 +253,13 @@ static bool run_cell(const struct cell *cell)
 	restore_sysfs(nr_memory_settings);
 	if (stop)
 		fail("interrupted");
-
-	printf("{\"label\":");
-	print_string(cell->label);
-	printf(",\"folio_kb\":%lu,\"folios\":%lu,\"hugetlb\":%s,\"callers\":%lu,\"bytes\":%" PRIu64,
-	       cell->folio_kb, cell->folios, cell->hugetlb ? "true" : "false", cell->callers,
-	       (uint64_t)cell->folios * (cell->folio_kb << 10));
-	print_list("ns", ns, done);
-	print_list("moved_bytes", moved, done);
-	print_list("touch_ns", touched, cell->touch_us ? done : 0);
-	printf(",\"not_moved\":%" PRIu64 ",\"statuses\":{", not_moved);
-	for (int i = 0; i < nr_statuses; i++)
-		printf("%s\"%d\":%" PRIu64, i ? "," : "", statuses[i].status, statuses[i].count);
-	printf("},\"bytes_verified\":%" PRIu64 ",\"mismatches\":%" PRIu64 ",\"counters\":{",
-	       bytes_verified, mismatches);
-	for (int i = 0; i < sum.nr; i++)
-		printf("%s\"%s\":%" PRIu64, i ? "," : "", sum.entry[i].name, sum.entry[i].value);
-	printf("},\"error\":");
-	if (cell_error[0])
-		print_string(cell_error);
-	else
-		printf("null");
-	printf("}\n");
-	fflush(stdout);
+	print_outcome(cell, &outcome);
 
 	/* What went wrong in the middle of a cell leaves memory nobody can vouch for. */
-	if (cell_error[0])
+	if (failed())
 		free_region();
-	free(ns);
-	free(moved);
-	free(touched);
-	return !cell_error[0] && !not_moved && !mismatches;
+	free(outcome.samples);
+	return !failed() && !outcome.not_moved && !outcome.mismatches;
 }
 
 /*
@@ -299,6 +344,7 @@ int main(int argc, char **argv)
 
 	good = run.plan ? run_plan(run.plan, run.turns) : run_cell(&cell);
 	free_region();
+	end_remaps();
 	restore_sysfs(0);
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

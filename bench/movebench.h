@@ -26,6 +26,7 @@ struct cell {
 	unsigned long to;
 	unsigned long seed;
 	unsigned long touch_us;
+	bool remaps;
 	bool hugetlb;
 	const char *knobs[MAX_KNOBS];
 	int nr_knobs;
@@ -61,6 +62,16 @@ struct counters {
 struct status_count {
 	int status;
 	uint64_t count;
+};
+
+/*
+ * Of one move, from its start: when the first folio was accessible again, and
+ * the last one; and the longest time for which a folio was not.
+ */
+struct remaps {
+	uint64_t first_ns;
+	uint64_t last_ns;
+	uint64_t away_ns;
 };
 
 /* What a command line has besides a cell. */
@@ -99,12 +110,17 @@ bool check_nodes(void);
 uint64_t verify_region(uint64_t next_base);
 
 /* move.c */
-uint64_t move_region(unsigned long node, unsigned long nr_callers);
+uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *start_ns);
 uint64_t count_failures(unsigned long node, struct status_count *statuses, int *nr);
 
 /* touch.c */
 void start_touching(unsigned long pause_us);
 uint64_t stop_touching(void);
+
+/* remap.c */
+bool start_remaps(void);
+bool read_remaps(uint64_t start_ns, struct remaps *remaps);
+void end_remaps(void);
 
 /* options.c */
 void parse_cell(int argc, char **argv, struct cell *cell, struct run *run);

@@ -14,12 +14,20 @@ from typing import Any
 from pagehaul import build, cprogs, report, ui
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment
+from pagehaul.experiments.cell import BASE_PAGE
 from pagehaul.machines import Guests, Host, Machine, Turn
 from pagehaul.paths import REPO
-from pagehaul.results import DETERMINISM, Integrity, Results, Row, compare, dump, touch_of
+from pagehaul.results import (
+    DETERMINISM,
+    Integrity,
+    Results,
+    Row,
+    compare,
+    dump,
+    remap_of,
+    touch_of,
+)
 from pagehaul.tables import shape_label
-
-BASE_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,7 @@ class Samples:
     gbps: list[float] = field(default_factory=list)
     ns: list[int] = field(default_factory=list)
     touch_ns: list[int] = field(default_factory=list)
+    remaps_ns: list[tuple[int, int, int]] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
 
 
@@ -254,6 +263,8 @@ def _plan_line(index: int, cell: Cell, reps: int, warmups: int, nodes: tuple[int
         words.append("--hugetlb")
     if cell.touch_us:
         words.append(f"--touch={cell.touch_us}")
+    if cell.remaps:
+        words.append("--remaps")
     words += [f"--knob={name}={value}" for name, value in cell.knobs.items()]
     return " ".join(words)
 
@@ -284,6 +295,8 @@ def _collect(
             samples.ns.append(ns)
             samples.gbps.append(moved / ns)
     samples.touch_ns += line.get("touch_ns", [])
+    if "first_ns" in line:
+        samples.remaps_ns += zip(line["first_ns"], line["last_ns"], line["away_ns"], strict=True)
     for name, value in line["counters"].items():
         samples.counters[name] = samples.counters.get(name, 0) + value
 
@@ -307,6 +320,8 @@ def _row(experiment: str, cell: Cell, samples: Samples, kind: str) -> Row:
         instructions_per_page=statistics.median(samples.ns) / pages if kind == "icount" else None,
         counters=samples.counters,
         touch=touch_of(samples.touch_ns),
+        remap=remap_of(samples.remaps_ns),
+        settings=dict(cell.settings),
     )
 
 

@@ -67,12 +67,12 @@ def plot(results: Results, experiment: str) -> str:
 
 
 def _colour(column: Column, heads: Sequence[Column]) -> str:
-    _, method, _ = column
+    method = column.method
     if method == "serial":
         return _OFF
-    if method == "batch":
+    if method == "batch" and not column.settings:
         return _BATCH
-    alike = [head for head in heads if head[1] == method]
+    alike = [head for head in heads if head.method == method]
     palette = _CALLERS if method == "callers" else _COLOURS
     return palette[alike.index(column) % len(palette)]
 

@@ -8,7 +8,7 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,28 @@ def touch_of(times_ns: Sequence[int]) -> Touch | None:
 
 
 @dataclass(frozen=True)
+class Remap:
+    """How long folios are out of the page tables: medians over `moves`, in ns.
+
+    first_ns and last_ns are from the start of the call until the first, and the last, of its folios
+    is accessible again; away_ns is the longest time for which a folio is not.
+    """
+
+    moves: int
+    first_ns: float
+    last_ns: float
+    away_ns: float
+
+
+def remap_of(moves_ns: Sequence[tuple[int, int, int]]) -> Remap | None:
+    """Return the medians of first, last and away of all moves, None if there are none."""
+    if not moves_ns:
+        return None
+    first, last, away = (float(statistics.median(times)) for times in zip(*moves_ns, strict=True))
+    return Remap(len(moves_ns), first, last, away)
+
+
+@dataclass(frozen=True)
 class Row:
     """One cell of an experiment on one kernel.
 
@@ -54,7 +76,8 @@ class Row:
     vs_vanilla_min and vs_vanilla_max, the slowest and the fastest move by the baseline's median.
     instructions_per_page is for one base page of 4 KiB, and None where instructions were not
     counted. counters are changes of kernel counters during all timed moves. touch is what a thread
-    saw that used the memory meanwhile, None where there was none.
+    saw that used the memory meanwhile, None where there was none. remap is None where the kernel
+    was not traced. settings are knobs in /sys/kernel/mm/migrate_copy besides those of the method.
     """
 
     experiment: str
@@ -72,6 +95,8 @@ class Row:
     instructions_per_page: float | None
     counters: Mapping[str, int]
     touch: Touch | None = None
+    remap: Remap | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -215,12 +240,17 @@ def _parse_row(entry: object, name: str) -> Row:
             for key, value in fields.mapping("counters", optional=True).items()
         },
         touch=_parse_touch(fields.mapping("touch", optional=True), f"{name}.touch"),
+        remap=_parse_remap(fields.mapping("remap", optional=True), f"{name}.remap"),
+        settings={
+            key: fields.string_of(value, f"settings.{key}")
+            for key, value in fields.mapping("settings", optional=True).items()
+        },
     )
     if not gbps or min(gbps) <= 0:
         raise PagehaulError(f"{name}.gbps: needs at least one figure, all of them positive")
-    for field in ("threads", "folio_kb", "folios"):
-        if getattr(row, field) < 1:
-            raise PagehaulError(f"{name}.{field}: must be positive")
+    for key in ("threads", "folio_kb", "folios"):
+        if getattr(row, key) < 1:
+            raise PagehaulError(f"{name}.{key}: must be positive")
     if row.bytes != row.folio_kb * 1024 * row.folios:
         raise PagehaulError(f"{name}.bytes: {row.bytes} is not folio_kb times folios")
     if not math.isclose(row.median_gbps, statistics.median(gbps), rel_tol=_TOLERANCE):
@@ -235,6 +265,17 @@ def _parse_touch(entry: Mapping[str, Any], name: str) -> Touch | None:
         return None
     fields = _Fields(entry, name)
     return Touch(*(fields.integer(key) for key in ("moves", "p50_ns", "p99_ns", "max_ns")))
+
+
+def _parse_remap(entry: Mapping[str, Any], name: str) -> Remap | None:
+    if not entry:
+        return None
+    fields = _Fields(entry, name)
+    times = (fields.number(key) for key in ("first_ns", "last_ns", "away_ns"))
+    remap = Remap(fields.integer("moves"), *times)
+    if not 0 <= remap.first_ns <= remap.last_ns:
+        raise PagehaulError(f"{name}.first_ns: {remap.first_ns} is not from 0 to last_ns")
+    return remap
 
 
 def _check_ratio(row: Row, rows: Sequence[Row], name: str) -> None:
@@ -288,7 +329,9 @@ class _Fields:
         return None if value is None else self.number_of(value, key)
 
     def string(self, key: str) -> str:
-        value = self.get(key)
+        return self.string_of(self.get(key), key)
+
+    def string_of(self, value: object, key: str) -> str:
         if not isinstance(value, str) or not value:
             raise PagehaulError(f"{self._name}.{key}: {value!r} is not a name")
         return value

@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pagehaul import published
 from pagehaul.experiments import EXPERIMENTS
@@ -13,8 +14,14 @@ TCG_CAVEAT = (
     "alternately in one run, do."
 )
 
-# What a column of an experiment's table is about: kernel, method, threads.
-Column = tuple[str, str, int]
+
+class Column(NamedTuple):
+    """What a column of an experiment's table is about; settings are knobs besides the method's."""
+
+    kernel: str
+    method: str
+    threads: int
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,19 +49,20 @@ def shape_label(folio_kb: int, folios: int) -> str:
 
 def column_of(row: Row) -> Column:
     """Return the column a row belongs to."""
-    return row.kernel, row.method, row.threads
+    return Column(row.kernel, row.method, row.threads, tuple(row.settings.items()))
 
 
 def column_label(column: Column) -> str:
     """Return a column for people."""
-    kernel, method, threads = column
-    if method == "callers":
-        return f"{kernel}, {threads} callers"
-    if method == "threads":
-        return f"{threads} CPUs, copy"
-    if method == "parallel":
-        return f"{threads} CPUs"
-    return "batch" if method == "batch" else "vanilla" if kernel == "vanilla" else "off"
+    kernel, method, threads, settings = column
+    labels = {
+        "serial": "vanilla" if kernel == "vanilla" else "off",
+        "callers": f"{kernel}, {threads} callers",
+        "batch": "batch",
+        "threads": f"{threads} CPUs, copy",
+        "parallel": f"{threads} CPUs",
+    }
+    return ", ".join([labels[method], *(f"{name} {value}" for name, value in settings)])
 
 
 def accelerator(results: Results, experiment: str) -> str:
@@ -84,6 +92,8 @@ def experiment_table(results: Results, experiment: str) -> Table:
         return _path_length_table(results, experiment)
     if any(row.touch is not None for row in rows):
         return _touch_table(results, experiment)
+    if any(row.remap is not None for row in rows):
+        return _remap_table(results, experiment)
     heads = columns(rows)
     shapes = dict.fromkeys(row.shape for row in rows)
     cells = {(row.shape, column_of(row)): row for row in rows}
@@ -159,6 +169,45 @@ def _touch_table(results: Results, experiment: str) -> Table:
         "The longest time, in microseconds, that a thread waited for a word of the memory during a "
         "move: of half of the moves, of 99%, of all; lower is better. speed: of the move beside "
         "it, by vanilla's."
+    )
+    return Table(_title(experiment), caption, header, tuple(body))
+
+
+def _remap_table(results: Results, experiment: str) -> Table:
+    rows = results.of(experiment)
+    body = []
+    for row in rows:
+        baseline = find_baseline(row, rows)
+        if row.remap is None or baseline is None or baseline.remap is None:
+            continue
+        times = (
+            (row.bytes / row.median_gbps, baseline.bytes / baseline.median_gbps),
+            (row.remap.first_ns, baseline.remap.first_ns),
+            (row.remap.last_ns, baseline.remap.last_ns),
+            (row.remap.away_ns, baseline.remap.away_ns),
+        )
+        body.append(
+            (
+                shape_label(*row.shape),
+                column_label(column_of(row)),
+                f"{row.remap.moves:,}",
+                *(f"{ns / 1000:,.0f} ({ns / max(1.0, base):.2f})" for ns, base in times),
+            )
+        )
+    header = (
+        "folios",
+        "method",
+        "moves",
+        "call, us",
+        "first, us",
+        "last, us",
+        "longest away, us",
+    )
+    caption = (
+        "Microseconds (and by vanilla's) of the whole call; from its start until the first, and "
+        "the last, of its folios is accessible again; and the longest for which a folio is not. "
+        "Medians; lower is better. Tracing the kernel for this takes some time itself, on both "
+        "kernels. batch_pages: base pages in a batch; 512 where nothing is said."
     )
     return Table(_title(experiment), caption, header, tuple(body))
 

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,7 @@ class Model:
         speed = 3 if line["knobs"].get("max_helpers", 0) == 1 else 2
         error = self.errors.get(line["folio-kb"])
         reps = 0 if error else line["reps"]
+        remaps = {"first_ns": [1] * reps, "last_ns": [9] * reps, "away_ns": [8] * reps}
         return {
             "label": str(line["label"]),
             "ns": [size // speed] * reps,
@@ -88,6 +89,7 @@ class Model:
             "mismatches": self.mismatches,
             "counters": {"vmstat.pgmigrate_success": reps},
             "error": error,
+            **(remaps if line.get("remaps") else {}),
         }
 
 
@@ -122,7 +124,7 @@ def test_all_quick_experiments_take_few_boots() -> None:
     document = {
         "schema": 1,
         "environment": dict(results.environment),
-        "rows": [vars(row) | {"gbps": list(row.gbps)} for row in results.rows],
+        "rows": [asdict(row) | {"gbps": list(row.gbps)} for row in results.rows],
         "integrity": vars(results.integrity),
     }
     parse(document, "f")
@@ -176,6 +178,31 @@ def test_instructions_are_nanoseconds_of_one_page() -> None:
     results = measure(Model(), "path-length")
     assert {row.instructions_per_page for row in results.rows} == {2048.0}
     assert {row.threads for row in results.rows} == {1}
+
+
+def test_first_folio_asks_when_folios_are_back_and_tries_larger_batches() -> None:
+    model = Model()
+    results = measure(model, "first-folio")
+    assert all(line["remaps"] for boot in model.boots for _, line in boot)
+    batches = {
+        row.shape: row.settings["batch_pages"]
+        for row in results.rows
+        if "batch_pages" in row.settings
+    }
+    assert batches == {(4, 1024): "8192", (2048, 16): "8192"}
+    asked = {line["knobs"].get("batch_pages") for boot in model.boots for _, line in boot}
+    assert asked == {None, 8192}
+    assert {(row.remap.first_ns, row.remap.last_ns) for row in results.rows if row.remap} == {
+        (1, 9)
+    }
+    # What the kernel's default is, and what it does not allow, is not tried.
+    full = EXPERIMENTS["first-folio"].cells(Size(False, 2, 4096))
+    of_one = [
+        cell.settings for cell in full if (cell.shape.folio_kb, cell.shape.folios) == (2048, 1)
+    ]
+    assert of_one == [{}] * 5
+    largest = {cell.settings.get("batch_pages") for cell in full if cell.shape.folios == 1024}
+    assert largest == {None, "2048", "8192", "32768"}
 
 
 def test_counts_that_differ_are_noted() -> None:

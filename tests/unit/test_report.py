@@ -9,7 +9,7 @@ import pytest
 
 from pagehaul import report
 from pagehaul.cli import main
-from pagehaul.results import Integrity, Results, Row, Touch, compare, dump
+from pagehaul.results import Integrity, Remap, Results, Row, Touch, compare, dump
 from pagehaul.tables import experiment_table, published_table, shape_label
 
 
@@ -23,6 +23,8 @@ def row(
     shape: tuple[int, int] = (2048, 64),
     instructions: float | None = None,
     touch: Touch | None = None,
+    remap: Remap | None = None,
+    settings: dict[str, str] | None = None,
 ) -> Row:
     return Row(
         experiment=experiment,
@@ -40,6 +42,8 @@ def row(
         instructions_per_page=instructions,
         counters={},
         touch=touch,
+        remap=remap,
+        settings=settings or {},
     )
 
 
@@ -61,6 +65,17 @@ def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
     rows += [
         row("stall", "serial", (2.0, 2.0, 2.0), kernel="vanilla", touch=Touch(9, 500, 8000, 9000)),
         row("stall", "parallel", (2.0, 3.0, 4.0), threads=2, touch=Touch(9, 375, 6000, 9500)),
+    ]
+    speed = (2.0, 2.0, 2.0)
+    rows += [
+        row("first-folio", "serial", speed, kernel="vanilla", remap=Remap(9, 4e5, 6e6, 5e6)),
+        row(
+            "first-folio",
+            "batch",
+            (1.0, 1.0, 1.0),
+            remap=Remap(9, 1e6, 6e6, 4e6),
+            settings={"batch_pages": "2048"},
+        ),
     ]
     rows.append(
         row("callers", "callers", (1.0, 5.0, 6.0), kernel="vanilla", threads=4, shape=(64, 1024))
@@ -130,6 +145,18 @@ def test_stalls_are_compared_by_their_medians() -> None:
     )
 
 
+def test_first_and_last_folios_are_compared_with_vanillas() -> None:
+    table = experiment_table(results(), "first-folio")
+    shape, moves = "2 MB x 64", "9"
+    call = 2048 * 64 * 1024 / 2.0 / 1000
+    vanilla = (f"{call:,.0f} (1.00)", "400 (1.00)", "6,000 (1.00)", "5,000 (1.00)")
+    ours = (f"{2 * call:,.0f} (2.00)", "1,000 (2.50)", "6,000 (1.00)", "4,000 (0.80)")
+    assert table.rows == (
+        (shape, "vanilla", moves, *vanilla),
+        (shape, "batch, batch_pages 2048", moves, *ours),
+    )
+
+
 @pytest.mark.parametrize("accelerator", ["tcg", "kvm"])
 def test_emulated_throughputs_carry_a_warning(accelerator: str) -> None:
     caption = experiment_table(results(accelerator=accelerator), "folio-count").caption
@@ -181,7 +208,7 @@ def test_the_page_is_complete_in_itself() -> None:
     checker = _Checker()
     checker.feed(text)
     assert checker.open == []
-    assert checker.count["svg"] == 7
+    assert checker.count["svg"] == 8
     assert "prefers-color-scheme: dark" in text
     assert "currentColor" in text
     assert "#010203" not in text

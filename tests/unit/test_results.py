@@ -10,7 +10,19 @@ from typing import Any
 import pytest
 
 from pagehaul.errors import PagehaulError
-from pagehaul.results import Integrity, Results, Row, Touch, compare, dump, load, parse, touch_of
+from pagehaul.results import (
+    Integrity,
+    Remap,
+    Results,
+    Row,
+    Touch,
+    compare,
+    dump,
+    load,
+    parse,
+    remap_of,
+    touch_of,
+)
 
 VANILLA = Row(
     experiment="folio-count",
@@ -190,4 +202,23 @@ def test_touches_survive_a_file(tmp_path: Path) -> None:
     assert load(tmp_path / "f.json") == results
     entry["rows"][0]["touch"]["max_ns"] = -1
     with pytest.raises(PagehaulError, match=r"touch\.max_ns"):
+        parse(entry, "f")
+
+
+def test_remaps_are_medians_and_survive_a_file(tmp_path: Path) -> None:
+    assert remap_of([]) is None
+    assert remap_of([(1, 9, 8), (3, 8, 7), (2, 10, 9)]) == Remap(3, 2.0, 9.0, 8.0)
+    entry = document()
+    remap = {"moves": 3, "first_ns": 2.5, "last_ns": 9.0, "away_ns": 8.0}
+    entry["rows"][1] |= {"remap": remap, "settings": {"batch_pages": "2048"}}
+    results = parse(entry, "f")
+    assert results.rows[1].remap == Remap(3, 2.5, 9.0, 8.0) and results.rows[0].remap is None
+    assert results.rows[1].settings == {"batch_pages": "2048"}
+    dump(results, tmp_path / "f.json")
+    assert load(tmp_path / "f.json") == results
+    entry["rows"][1]["remap"] = remap | {"first_ns": 9.5}
+    with pytest.raises(PagehaulError, match=r"remap\.first_ns: 9.5 is not from 0 to last_ns"):
+        parse(entry, "f")
+    entry["rows"][1] |= {"remap": remap, "settings": {"batch_pages": 2048}}
+    with pytest.raises(PagehaulError, match=r"settings\.batch_pages: 2048 is not a name"):
         parse(entry, "f")

@@ -4,6 +4,7 @@
 from pagehaul.experiments import (
     callers,
     classic,
+    first_folio,
     folio_count,
     folio_size,
     hugetlb,
@@ -17,7 +18,17 @@ from pagehaul.experiments.cell import Cell, Experiment, Shape, Size
 # its table is the first that a user sees.
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (path_length, folio_count, folio_size, classic, callers, hugetlb, policy, stall)
+    for module in (
+        path_length,
+        folio_count,
+        folio_size,
+        classic,
+        callers,
+        hugetlb,
+        policy,
+        stall,
+        first_folio,
+    )
 }
 
 __all__ = ["EXPERIMENTS", "Cell", "Experiment", "Shape", "Size"]

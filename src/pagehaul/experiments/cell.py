@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What an experiment is made of: shapes of memory, cells, and the size of a run."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+BASE_PAGE = 4096
 GIGANTIC_KB = 1024 * 1024
+
+# Of Pagehaul with one caller, in the order in which they are measured.
+METHODS = ("serial", "batch", "threads", "parallel")
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Cell:
     batches), "threads" (`threads` CPUs share the copies, the caller's among them) or "parallel"
     (they take whole batches besides, as is the default). An optional cell is left out, with a note,
     where the machine cannot provide its memory. touch_us are the microseconds between two touches
-    of the memory by a thread of its own, 0 for none.
+    of the memory by a thread of its own, 0 for none. With remaps, the kernel is asked when each
+    folio is accessible again. settings are knobs besides those that make the method.
     """
 
     shape: Shape
@@ -39,19 +44,21 @@ class Cell:
     threads: int = 1
     optional: bool = False
     touch_us: int = 0
+    remaps: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def knobs(self) -> dict[str, int]:
-        """Settings in /sys/kernel/mm/migrate_copy that make the method."""
+    def knobs(self) -> dict[str, str]:
+        """Settings in /sys/kernel/mm/migrate_copy: those that make the method, and its own."""
         if self.kernel == "vanilla":
             return {}
         if self.method in ("serial", "callers"):
-            return {"enabled": 0}
-        parallel = int(self.method == "parallel")
+            return {"enabled": "0"}
         return {
-            "enabled": 1,
-            "max_helpers": self.threads - 1,
-            "parallel_batches": parallel,
+            "enabled": "1",
+            "max_helpers": str(self.threads - 1),
+            "parallel_batches": "1" if self.method == "parallel" else "0",
+            **self.settings,
         }
 
     @property
@@ -99,15 +106,19 @@ class Experiment:
     cells: Callable[[Size], tuple[Cell, ...]]
 
 
-def compare_methods(shapes: Iterable[Shape], size: Size) -> tuple[Cell, ...]:
-    """For every shape: vanilla, and Pagehaul off, with batch copy, and both ways with more CPUs."""
+def compare_methods(
+    shapes: Iterable[Shape], size: Size, methods: Sequence[str] = METHODS
+) -> tuple[Cell, ...]:
+    """For every shape: vanilla, and Pagehaul off, with batch copy, and both ways with more CPUs.
+
+    methods are those of Pagehaul, where not all of them are wanted.
+    """
     cells = []
     for shape in shapes:
         cells.append(Cell(shape, "vanilla", "serial"))
-        cells.append(Cell(shape, "pagehaul", "serial"))
-        cells.append(Cell(shape, "pagehaul", "batch"))
-        for method in ("threads", "parallel"):
-            cells += [Cell(shape, "pagehaul", method, count) for count in size.thread_counts()]
+        for method in methods:
+            counts = size.thread_counts() if method in ("threads", "parallel") else (1,)
+            cells += [Cell(shape, "pagehaul", method, count) for count in counts]
     return tuple(cells)
 
 
