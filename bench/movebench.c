@@ -111,6 +111,7 @@ struct sample {
 	uint64_t ns;
 	uint64_t moved_bytes;
 	uint64_t touch_ns;
+	uint64_t hog_ns;	/* CPU time of the hogs */
 	struct remaps remaps;
 };
 
@@ -149,6 +150,8 @@ static void print_outcome(const struct cell *cell, const struct outcome *outcome
 	print_samples("moved_bytes", outcome, offsetof(struct sample, moved_bytes));
 	if (cell->touch_us)
 		print_samples("touch_ns", outcome, offsetof(struct sample, touch_ns));
+	if (cell->hogs)
+		print_samples("hog_ns", outcome, offsetof(struct sample, hog_ns));
 	if (cell->remaps) {
 		print_samples("first_ns", outcome, offsetof(struct sample, remaps.first_ns));
 		print_samples("last_ns", outcome, offsetof(struct sample, remaps.last_ns));
@@ -178,7 +181,7 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 {
 	struct sample *sample = &outcome->samples[outcome->nr_samples];
 	struct counters before, after;
-	uint64_t elapsed, start_ns, touch_ns = 0, failures;
+	uint64_t elapsed, start_ns, touch_ns = 0, hog_ns, failures;
 
 	if (cell->remaps && !start_remaps())
 		return false;
@@ -186,7 +189,12 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 		read_counters(&before);
 		start_touching(cell->touch_us);
 	}
+	if (cell->hogs)
+		resume_hogs();
+	hog_ns = hogs_ns();
 	elapsed = move_region(node, cell->callers, &start_ns);
+	hog_ns = hogs_ns() - hog_ns;
+	pause_hogs();
 	if (timed) {
 		touch_ns = stop_touching();
 		read_counters(&after);
@@ -200,6 +208,7 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 		sample->ns = elapsed;
 		sample->moved_bytes = (region.folios - failures) * (region.folio_kb << 10);
 		sample->touch_ns = touch_ns;
+		sample->hog_ns = hog_ns;
 		if (cell->remaps && !read_remaps(start_ns, &sample->remaps))
 			return false;
 		outcome->nr_samples++;
@@ -217,6 +226,18 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 	return true;
 }
 
+/* Provides the memory of a cell, and its hogs. */
+static bool provide(const struct cell *cell)
+{
+	if (!prepare_region(cell))
+		return false;
+	if (!cell->hogs || have_hogs(cell->hogs))
+		return true;
+	/* A new process would share the pages for a moment: they would be copied when written. */
+	free_region();
+	return start_hogs(cell->hogs) && prepare_region(cell);
+}
+
 /* Returns true when every folio moved and every word was right. */
 static bool run_cell(const struct cell *cell)
 {
@@ -230,7 +251,7 @@ static bool run_cell(const struct cell *cell)
 		fail("out of memory");
 	if (!cell->remaps)
 		end_remaps();
-	ready = !failed() && prepare_region(cell);
+	ready = !failed() && provide(cell);
 	nr_memory_settings = nr_settings;
 	if (ready && set_knobs(cell)) {
 		for (unsigned long i = 0; i < total && !stop; i++) {
@@ -345,6 +366,7 @@ int main(int argc, char **argv)
 	good = run.plan ? run_plan(run.plan, run.turns) : run_cell(&cell);
 	free_region();
 	end_remaps();
+	end_hogs();
 	restore_sysfs(0);
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

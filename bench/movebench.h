@@ -26,6 +26,7 @@ struct cell {
 	unsigned long to;
 	unsigned long seed;
 	unsigned long touch_us;
+	unsigned long hogs;
 	bool remaps;
 	bool hugetlb;
 	const char *knobs[MAX_KNOBS];
@@ -116,6 +117,14 @@ uint64_t count_failures(unsigned long node, struct status_count *statuses, int *
 /* touch.c */
 void start_touching(unsigned long pause_us);
 uint64_t stop_touching(void);
+
+/* hog.c */
+bool have_hogs(unsigned long nr);
+bool start_hogs(unsigned long nr);
+void resume_hogs(void);
+void pause_hogs(void);
+void end_hogs(void);
+uint64_t hogs_ns(void);
 
 /* remap.c */
 bool start_remaps(void);

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pagehaul import build, cprogs, report, ui
+from pagehaul import build, cprogs, host, report, ui
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment
 from pagehaul.experiments.cell import BASE_PAGE
@@ -24,6 +24,7 @@ from pagehaul.results import (
     Row,
     compare,
     dump,
+    hog_of,
     remap_of,
     touch_of,
 )
@@ -63,6 +64,7 @@ class Samples:
     gbps: list[float] = field(default_factory=list)
     ns: list[int] = field(default_factory=list)
     touch_ns: list[int] = field(default_factory=list)
+    hogs: list[tuple[float, float]] = field(default_factory=list)
     remaps_ns: list[tuple[int, int, int]] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
 
@@ -115,6 +117,7 @@ def run(args: argparse.Namespace) -> int:
         if path is not None and not path.absolute().parent.is_dir():
             raise PagehaulError(f"cannot write {path}: its directory does not exist")
     wanted = [EXPERIMENTS[name] for name in EXPERIMENTS if name in (args.experiment or EXPERIMENTS)]
+    host.require(*(name for experiment in wanted for name in experiment.packages))
     machine: Machine
     if args.host:
         program = cprogs.build_static(REPO / "bench") / "movebench"
@@ -263,6 +266,8 @@ def _plan_line(index: int, cell: Cell, reps: int, warmups: int, nodes: tuple[int
         words.append("--hugetlb")
     if cell.touch_us:
         words.append(f"--touch={cell.touch_us}")
+    if cell.hogs:
+        words.append(f"--hogs={cell.hogs}")
     if cell.remaps:
         words.append("--remaps")
     words += [f"--knob={name}={value}" for name, value in cell.knobs.items()]
@@ -274,6 +279,8 @@ def _collect(
 ) -> None:
     """Add one line of movebench to the samples of its cell."""
     where = f"{experiment}, {shape_label(cell.shape.folio_kb, cell.shape.folios)}"
+    if cell.condition:
+        where += f", {cell.condition}"
     tally.bytes_verified += line["bytes_verified"]
     tally.mismatches += line["mismatches"]
     tally.not_moved += line["not_moved"]
@@ -295,6 +302,8 @@ def _collect(
             samples.ns.append(ns)
             samples.gbps.append(moved / ns)
     samples.touch_ns += line.get("touch_ns", [])
+    for ns, hog_ns in zip(line["ns"], line.get("hog_ns", []), strict=False):
+        samples.hogs.append((hog_ns / (cell.hogs * ns), cell.hogs * ns - hog_ns))
     if "first_ns" in line:
         samples.remaps_ns += zip(line["first_ns"], line["last_ns"], line["away_ns"], strict=True)
     for name, value in line["counters"].items():
@@ -322,6 +331,8 @@ def _row(experiment: str, cell: Cell, samples: Samples, kind: str) -> Row:
         touch=touch_of(samples.touch_ns),
         remap=remap_of(samples.remaps_ns),
         settings=dict(cell.settings),
+        condition=cell.condition,
+        hog=hog_of(samples.hogs),
     )
 
 

@@ -38,6 +38,7 @@ _PROBES = {
     "qemu-system-x86": "qemu-system-x86_64",
     "rsync": "rsync",
     "sparse": "sparse",
+    "stress-ng": "stress-ng",
     "xz-utils": "xz",
 }
 

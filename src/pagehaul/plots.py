@@ -14,11 +14,11 @@ from pagehaul import published
 from pagehaul.results import Results, Row
 from pagehaul.tables import (
     Column,
+    case_label,
     column_label,
     column_of,
     columns,
     path_ratio,
-    shape_label,
     size_label,
 )
 
@@ -162,15 +162,15 @@ def _folio_size(rows: Sequence[Row]) -> Figure:
 
 
 def _bars(rows: Sequence[Row]) -> Figure:
-    shapes = list(dict.fromkeys(row.shape for row in rows))
+    cases = {row.case: case_label(row) for row in rows}
     heads = _compared(rows)
     figure = Figure(figsize=(9.5, 3.6), layout="constrained")
     axes = figure.subplots()
     width = 0.8 / max(1, len(heads))
     for position, head in enumerate(heads):
-        found = {row.shape: row for row in rows if column_of(row) == head}
-        for number, shape in enumerate(shapes):
-            row = found.get(shape)
+        found = {row.case: row for row in rows if column_of(row) == head}
+        for number, case in enumerate(cases):
+            row = found.get(case)
             if row is None or row.vs_vanilla is None:
                 continue
             place = number + (position - (len(heads) - 1) / 2) * width
@@ -192,7 +192,7 @@ def _bars(rows: Sequence[Row]) -> Figure:
                 elinewidth=0.8,
                 capsize=2,
             )
-    axes.set_xticks(range(len(shapes)), [shape_label(*shape) for shape in shapes])
+    axes.set_xticks(range(len(cases)), list(cases.values()))
     _ratio_axis(axes)
     _legend(axes)
     return figure

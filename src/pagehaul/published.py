@@ -92,15 +92,23 @@ def select(source: str, condition: str) -> list[Figure]:
     return [f for f in figures() if f.source == source and f.condition == condition]
 
 
-def by_folio_count(folio_kb: int) -> dict[tuple[int, int], float]:
-    """Ratio to the published vanilla kernel by (folios, threads): Yan, 2025, idle machine.
+# Conditions of Yan, 2025: nothing else to do, and a busy machine with two kinds of helpers.
+IDLE = "idle"
+BUSY = {
+    "normal": "busy, helpers on system_unbound_wq",
+    "high": "busy, helpers on system_highpri_wq",
+}
+
+
+def by_folio_count(folio_kb: int, condition: str = IDLE) -> dict[tuple[int, int], float]:
+    """Ratio to the published vanilla kernel by (folios, threads): Yan, 2025.
 
     Empty for folio sizes that were not published.
     """
     name = {64: "64KB", 2048: "2MB"}.get(folio_kb)
     cells = {
         (int(f.row.split()[0]), f.column): f.value
-        for f in select("yan-2025", f"idle; {name} folios")
+        for f in select("yan-2025", f"{condition}; {name} folios")
     }
     return {
         (folios, int(column.removeprefix("mt_"))): value / cells[folios, "vanilla"]

@@ -67,17 +67,42 @@ def remap_of(moves_ns: Sequence[tuple[int, int, int]]) -> Remap | None:
 
 
 @dataclass(frozen=True)
+class Hog:
+    """What hogs on all CPUs got: medians over `moves`.
+
+    share is the CPU time they used during a move by that of all CPUs; lost_ns, in nanoseconds, is
+    what they did not get of it.
+    """
+
+    moves: int
+    share: float
+    lost_ns: float
+
+
+def hog_of(moves: Sequence[tuple[float, float]]) -> Hog | None:
+    """Return the medians of share and loss of all moves, None if there are none."""
+    if not moves:
+        return None
+    share, lost = (float(statistics.median(figures)) for figures in zip(*moves, strict=True))
+    # Reading the hogs' clocks takes a moment, which is not part of the move.
+    return Hog(len(moves), share, max(0.0, lost))
+
+
+@dataclass(frozen=True)
 class Row:
     """One cell of an experiment on one kernel.
 
     gbps are 10^9 bytes a second, one figure for each timed move. vs_vanilla is median_gbps by that
-    of the baseline row of the same experiment and shape: vanilla's serial one or, where no vanilla
-    kernel ran, Pagehaul's with the feature off. It is None where there is no baseline, as are
-    vs_vanilla_min and vs_vanilla_max, the slowest and the fastest move by the baseline's median.
+    of the baseline row of the same experiment, condition and shape: vanilla's serial one or, where
+    no vanilla kernel ran, Pagehaul's with the feature off. It is None where there is no baseline,
+    as are vs_vanilla_min and vs_vanilla_max, the slowest and the fastest move by the baseline's
+    median.
     instructions_per_page is for one base page of 4 KiB, and None where instructions were not
     counted. counters are changes of kernel counters during all timed moves. touch is what a thread
     saw that used the memory meanwhile, None where there was none. remap is None where the kernel
     was not traced. settings are knobs in /sys/kernel/mm/migrate_copy besides those of the method.
+    condition is what else the baseline must have in common with the row, "" for nothing. hog is
+    None where there were no hogs.
     """
 
     experiment: str
@@ -97,11 +122,18 @@ class Row:
     touch: Touch | None = None
     remap: Remap | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    condition: str = ""
+    hog: Hog | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """What was moved: the size of a folio in KiB, and how many of them."""
         return self.folio_kb, self.folios
+
+    @property
+    def case(self) -> tuple[str, int, int]:
+        """What methods are compared for: the condition, and what was moved."""
+        return self.condition, self.folio_kb, self.folios
 
     def within(self, fraction: float) -> int:
         """Return how many moves are no further from the median than this fraction of it."""
@@ -135,7 +167,7 @@ class Results:
 
 
 def is_baseline(row: Row, rows: Sequence[Row]) -> bool:
-    """Whether the other rows of `row`'s experiment and shape are compared with it."""
+    """Whether the other rows of `row`'s experiment and case are compared with it."""
     if row.method != "serial":
         return False
     return row.kernel == "vanilla" or all(other.kernel != "vanilla" for other in rows)
@@ -144,7 +176,7 @@ def is_baseline(row: Row, rows: Sequence[Row]) -> bool:
 def find_baseline(row: Row, rows: Sequence[Row]) -> Row | None:
     """Return the row that `row` is compared with, or None."""
     for other in rows:
-        same = (other.experiment, other.shape) == (row.experiment, row.shape)
+        same = (other.experiment, other.case) == (row.experiment, row.case)
         if same and is_baseline(other, rows):
             return other
     return None
@@ -245,6 +277,8 @@ def _parse_row(entry: object, name: str) -> Row:
             key: fields.string_of(value, f"settings.{key}")
             for key, value in fields.mapping("settings", optional=True).items()
         },
+        condition=fields.text("condition"),
+        hog=_parse_hog(fields.mapping("hog", optional=True), f"{name}.hog"),
     )
     if not gbps or min(gbps) <= 0:
         raise PagehaulError(f"{name}.gbps: needs at least one figure, all of them positive")
@@ -276,6 +310,16 @@ def _parse_remap(entry: Mapping[str, Any], name: str) -> Remap | None:
     if not 0 <= remap.first_ns <= remap.last_ns:
         raise PagehaulError(f"{name}.first_ns: {remap.first_ns} is not from 0 to last_ns")
     return remap
+
+
+def _parse_hog(entry: Mapping[str, Any], name: str) -> Hog | None:
+    if not entry:
+        return None
+    fields = _Fields(entry, name)
+    hog = Hog(fields.integer("moves"), fields.number("share"), fields.number("lost_ns"))
+    if hog.share < 0 or hog.lost_ns < 0:
+        raise PagehaulError(f"{name}: share and lost_ns must not be negative")
+    return hog
 
 
 def _check_ratio(row: Row, rows: Sequence[Row], name: str) -> None:
@@ -334,6 +378,13 @@ class _Fields:
     def string_of(self, value: object, key: str) -> str:
         if not isinstance(value, str) or not value:
             raise PagehaulError(f"{self._name}.{key}: {value!r} is not a name")
+        return value
+
+    def text(self, key: str) -> str:
+        """Return an optional string, which may be empty."""
+        value = self._entry.get(key, "")
+        if not isinstance(value, str):
+            raise PagehaulError(f"{self._name}.{key}: {value!r} is not text")
         return value
 
     def choice(self, key: str, choices: Sequence[str]) -> str:

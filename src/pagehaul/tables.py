@@ -47,6 +47,12 @@ def shape_label(folio_kb: int, folios: int) -> str:
     return f"{size_label(folio_kb)} x {folios:,}"
 
 
+def case_label(row: Row) -> str:
+    """Return what methods are compared for, for people: busy, 64 KB x 1024."""
+    shape = shape_label(*row.shape)
+    return f"{row.condition}, {shape}" if row.condition else shape
+
+
 def column_of(row: Row) -> Column:
     """Return the column a row belongs to."""
     return Column(row.kernel, row.method, row.threads, tuple(row.settings.items()))
@@ -92,6 +98,8 @@ def experiment_table(results: Results, experiment: str) -> Table:
         return _path_length_table(results, experiment)
     if any(row.touch is not None for row in rows):
         return _touch_table(results, experiment)
+    if any(row.hog is not None for row in rows):
+        return _busy_table(results, experiment)
     if any(row.remap is not None for row in rows):
         return _remap_table(results, experiment)
     heads = columns(rows)
@@ -170,6 +178,40 @@ def _touch_table(results: Results, experiment: str) -> Table:
         "move: of half of the moves, of 99%, of all; lower is better. speed: of the move beside "
         "it, by vanilla's."
     )
+    return Table(_title(experiment), caption, header, tuple(body))
+
+
+def _busy_table(results: Results, experiment: str) -> Table:
+    rows = results.of(experiment)
+    body = []
+    for row in rows:
+        baseline = find_baseline(row, rows)
+        hog = ["", ""]
+        if row.hog is not None:
+            hog = [f"{row.hog.share:.0%}", f"{row.hog.lost_ns / 1e6:,.1f}"]
+            if baseline is not None and baseline.hog is not None:
+                hog[1] += f" ({row.hog.lost_ns / max(1.0, baseline.hog.lost_ns):.2f})"
+        body.append(
+            (
+                shape_label(*row.shape),
+                row.condition,
+                column_label(column_of(row)),
+                f"{len(row.gbps)}",
+                _throughput(row, rows),
+                *hog,
+            )
+        )
+    ran_on = accelerator(results, experiment)
+    header = ("folios", "machine", "method", "moves", "speed", "hogs get", "hogs lose, ms a move")
+    caption = (
+        "busy: beside a worker of stress-ng --cpu on every CPU. Speed: vanilla's in GB/s, the "
+        "others' by vanilla's on the same machine, idle or busy (slowest to fastest move). hogs "
+        "get: CPU time that the workers had during a move, of all CPUs' time. hogs lose: the rest "
+        "of it (and by vanilla's; lower is better). Medians. "
+        f"Accelerator: {ran_on}."
+    )
+    if ran_on == "tcg":
+        caption += f" {TCG_CAVEAT}"
     return Table(_title(experiment), caption, header, tuple(body))
 
 
@@ -261,6 +303,7 @@ def published_table(results: Results, experiment: str) -> Table | None:
         "folio-count": _published_folio_count,
         "folio-size": _published_folio_size,
         "classic": _published_classic,
+        "busy": _published_busy,
     }
     maker = makers.get(experiment)
     return maker(results.of(experiment)) if maker else None
@@ -302,6 +345,43 @@ def _published_folio_count(rows: Sequence[Row]) -> Table:
         "yan-2025", "Ratios: measured by the measured vanilla, published by the published vanilla."
     )
     return Table("folio-count beside published figures", caption, header, tuple(body))
+
+
+def _published_busy(rows: Sequence[Row]) -> Table:
+    threads = (1, 2, 4, 8, 16, 32)
+    busy = [row for row in rows if row.condition == "busy"]
+    by_priority = {
+        "normal": [row for row in busy if not row.settings],
+        "high": [row for row in busy if row.settings == {"priority": "high"}],
+    }
+    heads = _measured(by_priority["normal"])
+    body = []
+    for folio_kb in dict.fromkeys(row.folio_kb for row in busy):
+        for priority, measured in by_priority.items():
+            ratios = published.by_folio_count(folio_kb, published.BUSY[priority])
+            counts = {row.folios for row in busy if row.folio_kb == folio_kb}
+            for folios in sorted(counts | {folios for folios, _ in ratios}):
+                cells = {
+                    column_of(row)._replace(settings=()): row.vs_vanilla
+                    for row in measured
+                    if row.shape == (folio_kb, folios)
+                }
+                found = [cells.get(head) for head in heads]
+                found += [ratios.get((folios, count)) for count in threads]
+                texts = ["" if ratio is None else f"{ratio:.2f}x" for ratio in found]
+                body.append((shape_label(folio_kb, folios), priority, *texts))
+    header = (
+        "folios",
+        "priority",
+        *(f"measured, {column_label(head)}" for head in heads),
+        *(f"published, {count} thr." for count in threads),
+    )
+    caption = _caption(
+        "yan-2025",
+        "Ratios on busy machines: measured by the measured vanilla, published by the published "
+        "vanilla, with helpers on system_unbound_wq (normal) and system_highpri_wq (high).",
+    )
+    return Table("busy beside published figures", caption, header, tuple(body))
 
 
 def _published_folio_size(rows: Sequence[Row]) -> Table:

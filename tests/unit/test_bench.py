@@ -90,6 +90,8 @@ class Model:
             "counters": {"vmstat.pgmigrate_success": reps},
             "error": error,
             **(remaps if line.get("remaps") else {}),
+            # Of each CPU's time, a quarter is not the hog's.
+            **({"hog_ns": [size // speed * 2 * 3 // 4] * reps} if line.get("hogs") == 2 else {}),
         }
 
 
@@ -203,6 +205,45 @@ def test_first_folio_asks_when_folios_are_back_and_tries_larger_batches() -> Non
     assert of_one == [{}] * 5
     largest = {cell.settings.get("batch_pages") for cell in full if cell.shape.folios == 1024}
     assert largest == {None, "2048", "8192", "32768"}
+
+
+def test_busy_is_compared_with_busy_and_tells_what_the_hogs_lose() -> None:
+    model = Model()
+    results = measure(model, "busy")
+    assert {(row.condition, row.hog is None) for row in results.rows} == {
+        ("idle", True),
+        ("busy", False),
+    }
+    (row,) = (
+        r for r in results.rows if (r.condition, r.method, r.folio_kb) == ("busy", "parallel", 2048)
+    )
+    assert row.vs_vanilla == pytest.approx(1.5)
+    assert row.hog is not None
+    ns = row.bytes // 3
+    assert (row.hog.share, row.hog.lost_ns) == pytest.approx((0.75, ns * 2 / 4), rel=1e-6)
+    assert row.hog.moves == len(row.gbps) >= 5
+    # Idle cells have no hogs, and busy ones have one on each CPU.
+    assert {line.get("hogs") for boot in model.boots for _, line in boot} == {None, 2}
+
+
+def test_settings_are_knobs_of_pagehaul_only() -> None:
+    settings = {"priority": "high"}
+    ours = Cell(Shape(4, 64), "pagehaul", "parallel", 2, settings=settings)
+    assert ours.knobs["priority"] == "high"
+    assert Cell(Shape(4, 64), "vanilla", "serial", settings=settings).knobs == {}
+
+
+def test_packages_of_what_is_measured_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(bench.host, "require", lambda *names: asked.extend(names))
+    monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
+    monkeypatch.setattr(bench, "Host", lambda _: Model())
+    for names, packages in ((["classic"], []), (["busy"], ["stress-ng"])):
+        args = Namespace(quick=True, experiment=names, json=None, html=None, host=True)
+        assert bench.run(args) == 0
+        assert asked == packages
 
 
 def test_counts_that_differ_are_noted() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pagehaul import report
 from pagehaul.cli import main
-from pagehaul.results import Integrity, Remap, Results, Row, Touch, compare, dump
+from pagehaul.results import Hog, Integrity, Remap, Results, Row, Touch, compare, dump
 from pagehaul.tables import experiment_table, published_table, shape_label
 
 
@@ -25,6 +25,8 @@ def row(
     touch: Touch | None = None,
     remap: Remap | None = None,
     settings: dict[str, str] | None = None,
+    condition: str = "",
+    hog: Hog | None = None,
 ) -> Row:
     return Row(
         experiment=experiment,
@@ -44,6 +46,8 @@ def row(
         touch=touch,
         remap=remap,
         settings=settings or {},
+        condition=condition,
+        hog=hog,
     )
 
 
@@ -75,6 +79,39 @@ def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
             (1.0, 1.0, 1.0),
             remap=Remap(9, 1e6, 6e6, 4e6),
             settings={"batch_pages": "2048"},
+        ),
+    ]
+    busy, shape = "busy", (64, 256)
+    rows += [
+        row("busy", "serial", speed, kernel="vanilla", shape=shape, condition="idle"),
+        row("busy", "parallel", (3.0, 3.0, 3.0), threads=2, shape=shape, condition="idle"),
+        row(
+            "busy",
+            "serial",
+            (1.0, 1.0, 1.5),
+            kernel="vanilla",
+            shape=shape,
+            condition=busy,
+            hog=Hog(3, 0.5, 4e6),
+        ),
+        row(
+            "busy",
+            "parallel",
+            (0.5, 1.1, 1.2),
+            threads=2,
+            shape=shape,
+            condition=busy,
+            hog=Hog(3, 0.45, 5e6),
+        ),
+        row(
+            "busy",
+            "parallel",
+            (0.5, 0.9, 1.2),
+            threads=2,
+            shape=shape,
+            condition=busy,
+            hog=Hog(3, 0.4, 6e6),
+            settings={"priority": "high"},
         ),
     ]
     rows.append(
@@ -157,6 +194,35 @@ def test_first_and_last_folios_are_compared_with_vanillas() -> None:
     )
 
 
+def test_busy_machines_and_their_hogs() -> None:
+    table = experiment_table(results(), "busy")
+    assert [row[1:] for row in table.rows] == [
+        ("idle", "vanilla", "3", "2.00 (2.00-2.00)", "", ""),
+        ("idle", "2 CPUs", "3", "1.50x (1.50-1.50)", "", ""),
+        ("busy", "vanilla", "3", "1.00 (1.00-1.50)", "50%", "4.0 (1.00)"),
+        ("busy", "2 CPUs", "3", "1.10x (0.50-1.20)", "45%", "5.0 (1.25)"),
+        ("busy", "2 CPUs, priority high", "3", "0.90x (0.50-1.20)", "40%", "6.0 (1.50)"),
+    ]
+
+
+def test_both_published_busy_tables_stand_beside_the_measured_priorities() -> None:
+    table = published_table(results(), "busy")
+    assert table is not None
+    assert table.header[:4] == ("folios", "priority", "measured, 2 CPUs", "published, 1 thr.")
+    cells = {row[:2]: row[2:] for row in table.rows}
+    assert cells["64 KB x 256", "normal"] == (
+        "1.10x",
+        "0.57x",
+        "0.67x",
+        "0.01x",
+        "0.65x",
+        "0.62x",
+        "0.56x",
+    )
+    assert cells["64 KB x 256", "high"][:3] == ("0.90x", "0.75x", "0.63x")
+    assert cells["64 KB x 32", "normal"][0] == ""
+
+
 @pytest.mark.parametrize("accelerator", ["tcg", "kvm"])
 def test_emulated_throughputs_carry_a_warning(accelerator: str) -> None:
     caption = experiment_table(results(accelerator=accelerator), "folio-count").caption
@@ -208,7 +274,7 @@ def test_the_page_is_complete_in_itself() -> None:
     checker = _Checker()
     checker.feed(text)
     assert checker.open == []
-    assert checker.count["svg"] == 8
+    assert checker.count["svg"] == 9
     assert "prefers-color-scheme: dark" in text
     assert "currentColor" in text
     assert "#010203" not in text

@@ -11,6 +11,7 @@ import pytest
 
 from pagehaul.errors import PagehaulError
 from pagehaul.results import (
+    Hog,
     Integrity,
     Remap,
     Results,
@@ -18,6 +19,7 @@ from pagehaul.results import (
     Touch,
     compare,
     dump,
+    hog_of,
     load,
     parse,
     remap_of,
@@ -221,4 +223,31 @@ def test_remaps_are_medians_and_survive_a_file(tmp_path: Path) -> None:
         parse(entry, "f")
     entry["rows"][1] |= {"remap": remap, "settings": {"batch_pages": 2048}}
     with pytest.raises(PagehaulError, match=r"settings\.batch_pages: 2048 is not a name"):
+        parse(entry, "f")
+
+
+def test_a_condition_has_a_baseline_of_its_own() -> None:
+    busy = replace(VANILLA, condition="busy", gbps=(1.0,), median_gbps=1.0)
+    ours = replace(THREADS, condition="busy", gbps=(0.5,), median_gbps=0.5)
+    rows = compare([VANILLA, busy, ours, replace(ours, condition="other")])
+    assert [row.vs_vanilla for row in rows] == [1.0, 1.0, 0.5, None]
+
+
+def test_hogs_are_medians_and_survive_a_file(tmp_path: Path) -> None:
+    assert hog_of([]) is None
+    assert hog_of([(0.5, 9.0), (0.25, 12.0), (0.75, 3.0)]) == Hog(3, 0.5, 9.0)
+    assert hog_of([(1.001, -2.0)]) == Hog(1, 1.001, 0.0)
+    entry = document()
+    entry["rows"][1]["hog"] = {"moves": 3, "share": 0.5, "lost_ns": 9.0}
+    for row in entry["rows"]:
+        row["condition"] = "busy"
+    results = parse(entry, "f")
+    assert results.rows[1].hog == Hog(3, 0.5, 9.0) and results.rows[0].hog is None
+    dump(results, tmp_path / "f.json")
+    assert load(tmp_path / "f.json") == results
+    entry["rows"][1]["hog"]["lost_ns"] = -1.0
+    with pytest.raises(PagehaulError, match="must not be negative"):
+        parse(entry, "f")
+    entry["rows"][1]["condition"] = 3
+    with pytest.raises(PagehaulError, match=r"condition: 3 is not text"):
         parse(entry, "f")

@@ -2,6 +2,7 @@
 """The experiments of the benchmark, one module each."""
 
 from pagehaul.experiments import (
+    busy,
     callers,
     classic,
     first_folio,
@@ -28,6 +29,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         policy,
         stall,
         first_folio,
+        busy,
     )
 }
 

@@ -36,6 +36,8 @@ class Cell:
     where the machine cannot provide its memory. touch_us are the microseconds between two touches
     of the memory by a thread of its own, 0 for none. With remaps, the kernel is asked when each
     folio is accessible again. settings are knobs besides those that make the method.
+    hogs are workers of stress-ng that want all CPUs meanwhile. condition names what else differs
+    between cells that are not to be compared with each other.
     """
 
     shape: Shape
@@ -46,6 +48,8 @@ class Cell:
     touch_us: int = 0
     remaps: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    condition: str = ""
+    hogs: int = 0
 
     @property
     def knobs(self) -> dict[str, str]:
@@ -97,13 +101,14 @@ class Experiment:
     """A published table: its cells, and the machine it needs.
 
     machine is "parallel", CPUs that really run at once, or "icount", one CPU that counts its
-    instructions.
+    instructions. packages are those of Debian whose programs it runs.
     """
 
     name: str
     title: str
     machine: str
     cells: Callable[[Size], tuple[Cell, ...]]
+    packages: tuple[str, ...] = ()
 
 
 def compare_methods(

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Hogs: workers of stress-ng that want all CPUs while memory moves. They sleep,
+ * stopped by a signal, when it does not: then they would only keep this
+ * program, and another guest of this machine, from their work.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "movebench.h"
+
+/* Processes of stress-ng: the workers, and their parents. */
+#define MAX_PROCESSES	(4 * MAX_CALLERS)
+#define START_S		60
+#define LOOK_NS		(50 * 1000 * 1000)
+/* After it the scheduler has found a place for everybody who was woken. */
+#define SETTLE_NS	(20 * 1000 * 1000)
+
+static pid_t leader;		/* also the process group's id; 0: there are none */
+static unsigned long running;	/* hogs */
+static pid_t processes[MAX_PROCESSES];
+static int nr_processes;
+
+static void sleep_ns(long ns)
+{
+	const struct timespec time = { .tv_nsec = ns };
+
+	nanosleep(&time, NULL);
+}
+
+static void find_processes(void)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+
+	nr_processes = 0;
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)) && nr_processes < MAX_PROCESSES) {
+		if (isdigit((unsigned char)entry->d_name[0]) &&
+		    getpgid(atoi(entry->d_name)) == leader)
+			processes[nr_processes++] = atoi(entry->d_name);
+	}
+	closedir(dir);
+}
+
+/* CPU time of all hogs so far. */
+uint64_t hogs_ns(void)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < nr_processes; i++) {
+		struct timespec ts;
+		clockid_t clock;
+
+		if (!clock_getcpuclockid(processes[i], &clock) && !clock_gettime(clock, &ts))
+			sum += (uint64_t)ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+	}
+	return sum;
+}
+
+void end_hogs(void)
+{
+	if (!leader)
+		return;
+	kill(-leader, SIGKILL);
+	waitpid(leader, NULL, 0);
+	leader = 0;
+	running = 0;
+}
+
+void pause_hogs(void)
+{
+	if (leader)
+		kill(-leader, SIGSTOP);
+}
+
+void resume_hogs(void)
+{
+	if (!leader)
+		return;
+	kill(-leader, SIGCONT);
+	sleep_ns(SETTLE_NS);
+}
+
+static void run_stress_ng(const char *workers_text)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	setpgid(0, 0);
+	/* Nobody else would end them if this program died. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
+	execlp("stress-ng", "stress-ng", "--cpu", workers_text, "--timeout", "0", "--temp-path",
+	       "/tmp", NULL);
+	_exit(127);
+}
+
+/* Whether there are @nr hogs, paused or not. */
+bool have_hogs(unsigned long nr)
+{
+	return running == nr;
+}
+
+/* Provides @nr hogs, paused; they stay from cell to cell. */
+bool start_hogs(unsigned long nr)
+{
+	uint64_t deadline = now_ns() + START_S * 1000000000ULL;
+	char text[32];
+
+	end_hogs();
+	snprintf(text, sizeof(text), "%lu", nr);
+	leader = fork();
+	if (!leader)
+		run_stress_ng(text);
+	if (leader < 0) {
+		leader = 0;
+		fail("cannot start a process: %s", strerror(errno));
+		return false;
+	}
+	setpgid(leader, leader);
+	/* They are there when they get most of what @nr CPUs have to give. */
+	for (uint64_t start_ns, before; now_ns() < deadline;) {
+		find_processes();
+		start_ns = now_ns();
+		before = hogs_ns();
+		sleep_ns(LOOK_NS);
+		if (hogs_ns() - before > (now_ns() - start_ns) * nr * 3 / 4 &&
+		    nr_processes > (int)nr) {
+			running = nr;
+			pause_hogs();
+			return true;
+		}
+		if (waitpid(leader, NULL, WNOHANG) == leader) {
+			leader = 0;
+			fail("stress-ng ended: is it installed?");
+			return false;
+		}
+	}
+	end_hogs();
+	fail("stress-ng does not use %lu CPUs after %d s", nr, START_S);
+	return false;
+}

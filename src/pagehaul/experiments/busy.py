@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A hog on every CPU: the busy tables of Yan, 2025, and what the hogs lose while memory moves."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pagehaul.experiments import folio_count
+from pagehaul.experiments.cell import METHODS, Cell, Experiment, Shape, Size, compare_methods
+
+QUICK = {64: (256,), 2048: (16,)}
+QUICK_METHODS = ("batch", "parallel")
+
+# What is tried besides the kernel's own settings.
+FURTHER_SETTINGS: tuple[Mapping[str, str], ...] = ()
+
+
+def _cells(size: Size) -> tuple[Cell, ...]:
+    counts = QUICK if size.quick else folio_count.FULL
+    methods = QUICK_METHODS if size.quick else METHODS
+    shapes = [Shape(folio_kb, folios) for folio_kb, row in counts.items() for folios in row]
+    cells: list[Cell] = []
+    for shape in size.fitting(shapes):
+        compared = compare_methods([shape], size, methods)
+        compared += tuple(
+            replace(cell, settings=settings)
+            for settings in FURTHER_SETTINGS
+            for cell in compared
+            if cell.method in ("threads", "parallel")
+        )
+        cells += [replace(cell, condition="idle") for cell in compared]
+        cells += [replace(cell, condition="busy", hogs=size.cpus) for cell in compared]
+    return tuple(cells)
+
+
+EXPERIMENT = Experiment(
+    "busy", "Beside a hog on every CPU, and what it loses", "parallel", _cells, ("stress-ng",)
+)
