@@ -28,12 +28,16 @@
 #include <linux/cgroup.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>
+#include <linux/local_lock.h>
+#include <linux/nodemask.h>
 #include <linux/percpu.h>
 #include <linux/sched.h>
 #include <linux/sched/cputime.h>
 #include <linux/sched/isolation.h>
+#include <linux/sched/topology.h>
 #include <linux/topology.h>
 #include <linux/workqueue.h>
+#include <trace/events/migrate_copy.h>
 
 #include "internal.h"
 
@@ -47,11 +51,11 @@
 #define RETRACT_SLEEP_US	50
 
 /*
- * How many CPUs away from the destination node are asked whether they are
- * idle. On a busy machine with hundreds of CPUs, asking all of them for each
- * batch would cost more than it could win.
+ * How many CPUs are asked whether they are idle, which is a look at their run
+ * queue and at those of their siblings. On a busy machine with hundreds of CPUs,
+ * asking all of them for each batch would cost more than it could win.
  */
-#define MAX_PROBES	64
+#define MAX_PROBES	256
 
 #define SLOT_BUSY	((struct migrate_copy_work *)1UL)
 
@@ -67,6 +71,23 @@ struct migrate_copy_helper {
 
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct migrate_copy_helper, helper);
 static struct workqueue_struct *helper_wq;
+
+/* The masks of a search, which would be too large for a stack. */
+struct migrate_copy_masks {
+	local_lock_t lock;
+	struct cpumask left;
+	struct cpumask round;
+};
+
+static DEFINE_PER_CPU(struct migrate_copy_masks, masks) = {
+	.lock = INIT_LOCAL_LOCK(lock),
+};
+
+/* A search, and what it is for. */
+struct helper_search {
+	struct migrate_copy_search search;
+	struct migrate_copy_work *work;
+};
 
 #ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
 static bool test_any_cpu(void)
@@ -125,6 +146,7 @@ static void help(struct work_struct *item)
 		work = READ_ONCE(me->slot);
 		/* Pairs with the full barrier of offer(): the work is ready. */
 		if (work && try_cmpxchg_acquire(&me->slot, &work, SLOT_BUSY)) {
+			trace_migrate_copy_help(work->sleeps);
 			more = do_step(me, work);
 			/* Pairs with the full barrier in retract(). */
 			smp_store_release(&me->slot, work);
@@ -154,14 +176,52 @@ static bool offer(struct migrate_copy_work *work, int cpu)
 	return true;
 }
 
-static bool can_help(int cpu)
+static enum migrate_copy_cpu_use use_of(struct migrate_copy_search *s, int cpu)
 {
+	if (!cpu_online(cpu))
+		return MIGRATE_COPY_CPU_OFFLINE;
 	if (test_any_cpu())
-		return cpu_online(cpu);
-
-	return cpu_online(cpu) && available_idle_cpu(cpu) &&
-	       !cpu_is_isolated(cpu) && housekeeping_cpu(cpu, HK_TYPE_WQ);
+		return MIGRATE_COPY_CPU_IDLE;
+	/* One that has been asked may not have started yet. */
+	if (cpu == s->this_cpu || READ_ONCE(per_cpu(helper, cpu).slot) ||
+	    cpu_is_isolated(cpu) || !housekeeping_cpu(cpu, HK_TYPE_WQ))
+		return MIGRATE_COPY_CPU_BUSY;
+	return available_idle_cpu(cpu) ? MIGRATE_COPY_CPU_IDLE :
+					 MIGRATE_COPY_CPU_BUSY;
 }
+
+static bool take_cpu(struct migrate_copy_search *s, int cpu)
+{
+	if (!offer(container_of(s, struct helper_search, search)->work, cpu))
+		return false;
+	trace_migrate_copy_wake(cpu, s->nid);
+	return true;
+}
+
+static const struct cpumask *cpus_of_node(int nid)
+{
+	return cpumask_of_node(nid);
+}
+
+static const struct cpumask *siblings_of(int cpu)
+{
+	return topology_sibling_cpumask(cpu);
+}
+
+static int distance_of(int from, int to)
+{
+	return node_distance(from, to);
+}
+
+static const struct migrate_copy_cpus this_machine = {
+	.nodes = &node_states[N_CPU],
+	.of_node = cpus_of_node,
+	.siblings = siblings_of,
+	.distance = distance_of,
+	.share_cache = cpus_share_cache,
+	.use = use_of,
+	.take = take_cpu,
+};
 
 /**
  * migrate_copy_work_init() - Prepare something for several CPUs to do.
@@ -188,8 +248,7 @@ void migrate_copy_work_init(struct migrate_copy_work *work,
  * @nid: The node whose CPUs are asked first; NUMA_NO_NODE for none.
  * @max_helpers: The most CPUs to offer it to.
  *
- * After the CPUs of the node come those that follow the caller's own in number,
- * which usually are its neighbours. CPUs that are busy, isolated, or already
+ * The order is that of placement.c. CPUs that are busy, isolated, or already
  * help with other work are left alone.
  *
  * Context: Process context. Takes no lock that reclaim may hold, allocates
@@ -199,30 +258,35 @@ void migrate_copy_work_init(struct migrate_copy_work *work,
 unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 				       unsigned int max_helpers)
 {
-	const struct cpumask *near = nid == NUMA_NO_NODE ? cpu_none_mask :
-							   cpumask_of_node(nid);
-	int this_cpu = raw_smp_processor_id();
-	unsigned int probes = MAX_PROBES;
-	int cpu;
+	struct helper_search helpers = {
+		.search = {
+			.cpus = &this_machine,
+			.nid = nid,
+			.fill = READ_ONCE(migrate_copy_placement) ==
+				MIGRATE_COPY_FILL,
+			.want = max_helpers,
+			.probes = MAX_PROBES,
+		},
+		.work = work,
+	};
+	struct migrate_copy_search *s = &helpers.search;
+	struct migrate_copy_masks *mine;
 
 	if (unlikely(!helper_wq))
 		return 0;
 
-	for_each_cpu(cpu, near) {
-		if (work->nr_helpers >= max_helpers)
-			return work->nr_helpers;
-		if (cpu != this_cpu && can_help(cpu))
-			offer(work, cpu);
-	}
-	for_each_cpu_wrap(cpu, cpu_online_mask, this_cpu) {
-		if (work->nr_helpers >= max_helpers || !probes)
-			break;
-		if (cpu == this_cpu || cpumask_test_cpu(cpu, near))
-			continue;
-		probes--;
-		if (can_help(cpu))
-			offer(work, cpu);
-	}
+	local_lock(&masks.lock);
+	mine = this_cpu_ptr(&masks);
+	s->left = &mine->left;
+	s->round = &mine->round;
+	s->this_cpu = smp_processor_id();
+	if (s->nid == NUMA_NO_NODE)
+		s->nid = numa_node_id();
+	cpumask_copy(s->left, cpu_online_mask);
+	cpumask_clear_cpu(s->this_cpu, s->left);
+	migrate_copy_place(s);
+	local_unlock(&masks.lock);
+
 	return work->nr_helpers;
 }
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What the parts of the migration copy share: the job (job.c), the helper
- * CPUs (helpers.c), the counters (stats.c) and the knobs (sysfs.c).
+ * CPUs (helpers.c) and their order (placement.c), the counters (stats.c) and the
+ * knobs (sysfs.c).
  */
 #ifndef _MM_MIGRATE_COPY_INTERNAL_H
 #define _MM_MIGRATE_COPY_INTERNAL_H
 
 #include <linux/atomic.h>
+#include <linux/cpumask.h>
 #include <linux/migrate_copy.h>
 #include <linux/mm_types.h>
+#include <linux/nodemask.h>
 #include <linux/types.h>
 
 /*
@@ -95,6 +98,71 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 				       unsigned int max_helpers);
 void migrate_copy_helpers_wake_again(struct migrate_copy_work *work);
 void migrate_copy_helpers_retract(struct migrate_copy_work *work);
+
+/* placement.c */
+enum {
+	MIGRATE_COPY_SPREAD,
+	MIGRATE_COPY_FILL,
+};
+
+extern unsigned int migrate_copy_placement;
+
+/* What a CPU does, as far as helpers are concerned. */
+enum migrate_copy_cpu_use {
+	MIGRATE_COPY_CPU_OFFLINE,
+	MIGRATE_COPY_CPU_IDLE,
+	MIGRATE_COPY_CPU_BUSY,
+};
+
+struct migrate_copy_search;
+
+/**
+ * struct migrate_copy_cpus - the CPUs of a machine, as placement sees them
+ * @nodes: The nodes that have CPUs.
+ * @of_node: The CPUs of a node.
+ * @siblings: The CPUs of a CPU's core, with itself.
+ * @distance: The distance of two nodes.
+ * @share_cache: Whether two CPUs have the same last-level cache.
+ * @use: What a CPU does; that of the search itself is busy.
+ * @take: Makes a CPU help. Returns false if that has become impossible.
+ */
+struct migrate_copy_cpus {
+	const nodemask_t *nodes;
+	const struct cpumask *(*of_node)(int nid);
+	const struct cpumask *(*siblings)(int cpu);
+	int (*distance)(int from, int to);
+	bool (*share_cache)(int cpu, int other);
+	enum migrate_copy_cpu_use (*use)(struct migrate_copy_search *s,
+					 int cpu);
+	bool (*take)(struct migrate_copy_search *s, int cpu);
+};
+
+/**
+ * struct migrate_copy_search - a search for CPUs that help
+ * @cpus: The machine.
+ * @left: The CPUs that may be taken; those that are known to be of no use or
+ *	have been taken are cleared in it.
+ * @round: Scratch memory.
+ * @this_cpu: The CPU that searches.
+ * @nid: The node whose CPUs are the first choice.
+ * @fill: Fill one cache after the other, do not spread over them.
+ * @want: How many CPUs are wanted.
+ * @probes: How many may be asked what they do.
+ * @level: How good a CPU must be by now; placement's own.
+ */
+struct migrate_copy_search {
+	const struct migrate_copy_cpus *cpus;
+	struct cpumask *left;
+	struct cpumask *round;
+	int this_cpu;
+	int nid;
+	bool fill;
+	unsigned int want;
+	unsigned int probes;
+	unsigned int level;
+};
+
+void migrate_copy_place(struct migrate_copy_search *s);
 
 /* stats.c */
 void migrate_copy_stat_add(enum migrate_copy_stat stat, unsigned long nr);

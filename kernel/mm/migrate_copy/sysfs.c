@@ -11,6 +11,7 @@
 #include <linux/migrate_copy.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/string.h>
 #include <linux/sysfs.h>
 
 #include "internal.h"
@@ -112,6 +113,33 @@ static ssize_t min_helper_kb_store(struct kobject *kobj,
 }
 
 static struct kobj_attribute min_helper_kb_attr = __ATTR_RW(min_helper_kb);
+/* A knob whose values have names. */
+#define CHOICE(_name)							\
+static ssize_t _name##_show(struct kobject *kobj,			\
+			    struct kobj_attribute *attr, char *buf)	\
+{									\
+	return sysfs_emit(buf, "%s\n",					\
+			  _name##_names[READ_ONCE(migrate_copy_##_name)]); \
+}									\
+static ssize_t _name##_store(struct kobject *kobj,			\
+			     struct kobj_attribute *attr,		\
+			     const char *buf, size_t count)		\
+{									\
+	int choice = sysfs_match_string(_name##_names, buf);		\
+									\
+	if (choice < 0)							\
+		return choice;						\
+	WRITE_ONCE(migrate_copy_##_name, choice);			\
+	return count;							\
+}									\
+static struct kobj_attribute _name##_attr = __ATTR_RW(_name)
+
+static const char * const placement_names[] = {
+	[MIGRATE_COPY_SPREAD]	= "spread",
+	[MIGRATE_COPY_FILL]	= "fill",
+};
+
+CHOICE(placement);
 
 static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
 			    char *buf)
@@ -149,6 +177,7 @@ static struct attribute *knob_attrs[] = {
 	&chunk_kb_attr.attr,
 	&batch_pages_attr.attr,
 	&parallel_batches_attr.attr,
+	&placement_attr.attr,
 	&reasons_attr.attr,
 	&non_temporal_attr.attr,
 	NULL

@@ -60,6 +60,43 @@ TRACE_EVENT(migrate_copy_end,
 		__entry->helper_pages)
 );
 
+TRACE_EVENT(migrate_copy_wake,
+
+	TP_PROTO(int cpu, int nid),
+
+	TP_ARGS(cpu, nid),
+
+	TP_STRUCT__entry(
+		__field(int,	cpu)
+		__field(int,	nid)
+	),
+
+	TP_fast_assign(
+		__entry->cpu	= cpu;
+		__entry->nid	= nid;
+	),
+
+	TP_printk("cpu=%d nid=%d", __entry->cpu, __entry->nid)
+);
+
+/* A helper begins with a batch or a chunk, on the CPU that records it */
+TRACE_EVENT(migrate_copy_help,
+
+	TP_PROTO(bool batch),
+
+	TP_ARGS(batch),
+
+	TP_STRUCT__entry(
+		__field(bool,	batch)
+	),
+
+	TP_fast_assign(
+		__entry->batch	= batch;
+	),
+
+	TP_printk("%s", __entry->batch ? "batch" : "chunk")
+);
+
 #endif /* _TRACE_MIGRATE_COPY_H */
 
 /* This part must be outside protection */

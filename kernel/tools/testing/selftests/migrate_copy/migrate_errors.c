@@ -718,6 +718,59 @@ static void test_reasons(const void *arg)
 		"another user can write");
 }
 
+/* Knobs whose values have names. */
+static const struct {
+	const char *name;
+	const char *values[3];
+} choices[] = {
+	{ "placement", { "fill", "spread" } },
+};
+
+static bool choice_is(const char *path, const char *expected)
+{
+	char text[64];
+
+	if (file_read(path, text, sizeof(text)))
+		return false;
+	text[strcspn(text, "\n")] = '\0';
+	if (!strcmp(text, expected))
+		return true;
+	ksft_print_msg("%s is \"%s\", not \"%s\"\n", path, text, expected);
+	return false;
+}
+
+static void test_choice(const void *arg)
+{
+	static const char * const bad[] = {
+		"\n", " ", "0", "1", "-1", "none", "%s %s", "%s,", " %s", "%s\n\n",
+		"%s%s", "12345678901234567890",
+	};
+	size_t choice = *(const size_t *)arg;
+	const char * const *values = choices[choice].values;
+	const char *value = NULL;
+	char path[128], text[64];
+	size_t i;
+
+	snprintf(path, sizeof(path), KNOB_DIR "/%s", choices[choice].name);
+	for (i = 0; values[i]; i++) {
+		value = values[i];
+		snprintf(text, sizeof(text), "%s\n", value);
+		require(!file_write(path, value) && choice_is(path, value),
+			"%s is refused", value);
+		require(!file_write(path, text) && choice_is(path, value),
+			"%s is refused with a newline", value);
+	}
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		/* The first value, where it would be seen: the last one is set. */
+		snprintf(text, sizeof(text), bad[i], values[0], values[0]);
+		require(file_write(path, text) == -EINVAL &&
+			choice_is(path, value), "\"%s\"", text);
+	}
+	require(!setuid(NOBODY), "cannot become nobody");
+	require(file_write(path, values[0]) == -EACCES && choice_is(path, value),
+		"another user can write");
+}
+
 static void test_statistics(const void *arg)
 {
 	require(file_write(KNOB_DIR "/stats/batches", "0") < 0,
@@ -757,11 +810,16 @@ static void test_knobs(void)
 		 test_non_temporal, NULL);
 	test_run("costs: measured, cannot be written", TIMEOUT, test_calibrate,
 		 NULL);
+	for (i = 0; i < ARRAY_SIZE(choices); i++) {
+		snprintf(name, sizeof(name), "%s: its names, and nothing else",
+			 choices[i].name);
+		test_run(name, TIMEOUT, test_choice, &i);
+	}
 	test_run("stats: cannot be written", TIMEOUT, test_statistics, NULL);
 }
 
 #define KNOB_TESTS	(ARRAY_SIZE(knob_tests) * ARRAY_SIZE(knobs) + \
-			 ARRAY_SIZE(own_calls) + 5)
+			 ARRAY_SIZE(own_calls) + ARRAY_SIZE(choices) + 5)
 
 int main(int argc, char **argv)
 {

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which CPUs help, and in which order they are asked.
+ *
+ * What copies is bound by the bandwidth that it gets, and two threads of a core
+ * share all that a core has. Hence, from the first key to the last:
+ *
+ * 1. idle CPUs of cores that are idle as a whole, then the other idle CPUs: no
+ *    two siblings, nor the sibling of the caller, while there is an idle core;
+ * 2. CPUs of the destination node, then those of the other nodes, the nearest
+ *    first, and of equally near ones that of the caller first;
+ * 3. within a node, spread over the last-level caches (one CPU of each, then a
+ *    second of each; the caller's cache has one already), or one cache after the
+ *    other, the caller's first.
+ *
+ * Nothing is remembered from one search to the next, so that CPUs may come and
+ * go. A search looks at what a bounded number of CPUs do. To pass over one, for
+ * its cache or because it is known to be busy, is cheap, and is not counted.
+ */
+#include <linux/bitops.h>
+#include <linux/cpumask.h>
+#include <linux/nodemask.h>
+
+#include "internal.h"
+
+/* Spreading was the faster one, by far, where it has been measured. */
+unsigned int migrate_copy_placement = MIGRATE_COPY_SPREAD;
+
+/* What makes a CPU the better choice, best first. */
+enum {
+	LEVEL_CORE,	/* It is idle, with its whole core */
+	LEVEL_IDLE,	/* It is idle */
+	LEVEL_NEVER,
+};
+
+static unsigned int level_of(struct migrate_copy_search *s, int cpu)
+{
+	const struct migrate_copy_cpus *cpus = s->cpus;
+	int sibling;
+
+	if (cpus->use(s, cpu) != MIGRATE_COPY_CPU_IDLE)
+		return LEVEL_NEVER;
+
+	for_each_cpu(sibling, cpus->siblings(cpu)) {
+		if (sibling != cpu &&
+		    cpus->use(s, sibling) == MIGRATE_COPY_CPU_BUSY)
+			return LEVEL_IDLE;
+	}
+	return LEVEL_CORE;
+}
+
+/* Take the CPU if it is good enough by now. */
+static bool take(struct migrate_copy_search *s, int cpu)
+{
+	unsigned int level;
+
+	s->probes--;
+	level = level_of(s, cpu);
+	if (level > s->level && level != LEVEL_NEVER)
+		return false;
+
+	cpumask_clear_cpu(cpu, s->left);
+	if (level == LEVEL_NEVER || !s->cpus->take(s, cpu))
+		return false;
+	s->want--;
+	return true;
+}
+
+static bool done(const struct migrate_copy_search *s)
+{
+	return !s->want || !s->probes;
+}
+
+/* Does the CPU share its cache with one that is in use in this round? */
+static bool cache_is_used(const struct migrate_copy_search *s, int cpu)
+{
+	int other;
+
+	for_each_cpu(other, s->round) {
+		if (s->cpus->share_cache(cpu, other))
+			return true;
+	}
+	return false;
+}
+
+/* Round by round, one CPU of each cache; the caller is in the first round. */
+static void spread(struct migrate_copy_search *s, const struct cpumask *node)
+{
+	bool first = cpumask_test_cpu(s->this_cpu, node), more;
+	int cpu;
+
+	do {
+		more = first;
+		first = false;
+		cpumask_clear(s->round);
+		if (more)
+			cpumask_set_cpu(s->this_cpu, s->round);
+
+		for_each_cpu_wrap(cpu, node, s->this_cpu) {
+			if (done(s))
+				return;
+			if (cpumask_test_cpu(cpu, s->left) &&
+			    !cache_is_used(s, cpu) && take(s, cpu)) {
+				cpumask_set_cpu(cpu, s->round);
+				more = true;
+			}
+		}
+	} while (more);
+}
+
+static void fill_cache(struct migrate_copy_search *s,
+		       const struct cpumask *node, int with)
+{
+	int cpu;
+
+	for_each_cpu_wrap(cpu, node, with) {
+		if (done(s))
+			return;
+		if (cpumask_test_cpu(cpu, s->left) &&
+		    s->cpus->share_cache(cpu, with))
+			take(s, cpu);
+	}
+}
+
+/* Cache by cache, beginning with the caller's. */
+static void fill(struct migrate_copy_search *s, const struct cpumask *node)
+{
+	int cpu;
+
+	if (cpumask_test_cpu(s->this_cpu, node))
+		fill_cache(s, node, s->this_cpu);
+	for_each_cpu_wrap(cpu, node, s->this_cpu) {
+		if (done(s))
+			return;
+		if (cpumask_test_cpu(cpu, s->left) && take(s, cpu))
+			fill_cache(s, node, cpu);
+	}
+}
+
+/* The node nearest to the destination that is left, or NUMA_NO_NODE. */
+static int nearest(const struct migrate_copy_search *s, const nodemask_t *left)
+{
+	int nid, distance, best = NUMA_NO_NODE, best_distance = INT_MAX;
+
+	for_each_node_mask(nid, *left) {
+		distance = 2 * s->cpus->distance(s->nid, nid);
+		if (cpumask_test_cpu(s->this_cpu, s->cpus->of_node(nid)))
+			distance--;
+		if (distance < best_distance) {
+			best_distance = distance;
+			best = nid;
+		}
+	}
+	return best;
+}
+
+/**
+ * migrate_copy_place() - Take CPUs, in the order of their placement.
+ * @s: What is wanted; used up afterwards.
+ *
+ * Context: As the functions in @s->cpus; neither they nor this may move to
+ * another CPU. Takes no lock and allocates nothing.
+ */
+void migrate_copy_place(struct migrate_copy_search *s)
+{
+	nodemask_t left;
+	int nid;
+
+	for (s->level = LEVEL_CORE; s->level < LEVEL_NEVER; s->level++) {
+		left = *s->cpus->nodes;
+		while ((nid = nearest(s, &left)) != NUMA_NO_NODE) {
+			node_clear(nid, left);
+			if (s->fill)
+				fill(s, s->cpus->of_node(nid));
+			else
+				spread(s, s->cpus->of_node(nid));
+			if (done(s))
+				return;
+		}
+		if (cpumask_empty(s->left))
+			return;
+	}
+}
