@@ -28,17 +28,19 @@ struct migrate_copy_helper;
  * @step: Does the next step; returns false when none is left to begin.
  * @sleeps: Whether a step may sleep. If not, helpers take it with preemption
  *	disabled.
+ * @caller: The task whose request it is; it waits for the helpers.
  * @helpers: The helper CPUs this work was offered to; the caller's own.
  * @nr_helpers: Length of @helpers.
  * @helper_ns: CPU time that helpers have spent in steps, in ns.
  *
- * It lives on the stack of the task that migrates, the caller. Helpers touch it
- * only between taking and handing back their slot, see
- * mm/migrate_copy/helpers.c.
+ * It lives on the stack of the task that migrates: the caller, or for the copies
+ * of its batch a helper of the caller. Helpers touch it only between taking and
+ * handing back their slot, see mm/migrate_copy/helpers.c.
  */
 struct migrate_copy_work {
 	bool (*step)(struct migrate_copy_work *work);
 	bool sleeps;
+	struct task_struct *caller;
 	struct migrate_copy_helper *helpers;
 	unsigned int nr_helpers;
 	atomic64_t helper_ns;
@@ -48,12 +50,10 @@ struct migrate_copy_work {
  * struct migrate_copy_team - CPUs that take whole batches of one request
  * @work: How they are woken and brought back.
  * @next_batch: Migrates the next batch as a helper, see migrate_copy_team_start().
- * @caller: Whose request it is; it waits for the helpers.
  */
 struct migrate_copy_team {
 	struct migrate_copy_work work;
 	bool (*next_batch)(struct migrate_copy_team *team);
-	struct task_struct *caller;
 };
 
 /**

@@ -268,7 +268,8 @@ static void window_init(struct migrate_copy_window *win, int reason, bool asked)
  * private; the others are to be copied when they are moved. The top of
  * this file says why that is safe.
  *
- * Context: Process context, may sleep. Takes no lock and allocates nothing.
+ * Context: Process context, may sleep. Takes no lock under which anybody may
+ * sleep, and allocates nothing.
  */
 void migrate_copy_batch(struct list_head *src_folios,
 			struct list_head *dst_folios, int reason, bool asked)
@@ -307,7 +308,8 @@ void migrate_copy_batch(struct list_head *src_folios,
  * @dst: The folio to copy to, as large as @src.
  * @src: The folio to copy from: locked, unmapped, its references checked.
  *
- * Context: Process context, may sleep. Takes no lock and allocates nothing.
+ * Context: Process context, may sleep. Takes no lock under which anybody may
+ * sleep, and allocates nothing.
  * Return: 0, or -EHWPOISON if a machine check interrupted the copy.
  */
 int migrate_copy_hugetlb(struct folio *dst, struct folio *src)

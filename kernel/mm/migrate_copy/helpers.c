@@ -27,6 +27,7 @@
  */
 #include <linux/cgroup.h>
 #include <linux/cpumask.h>
+#include <linux/cpuset.h>
 #include <linux/delay.h>
 #include <linux/local_lock.h>
 #include <linux/nodemask.h>
@@ -65,7 +66,8 @@ struct migrate_copy_helper {
 	struct migrate_copy_helper *next;
 	struct work_struct item;
 	int cpu;
-	/* What helpers of this one took, during its step; its own. */
+	/* During a step, and its own: the work, and what helpers of it took. */
+	struct migrate_copy_work *work;
 	u64 nested_ns;
 } ____cacheline_aligned_in_smp;
 
@@ -111,6 +113,18 @@ static bool test_no_spin(void)
 }
 #endif
 
+static void help(struct work_struct *item);
+
+/* The helper that this task is, in the middle of a step; or NULL. */
+static struct migrate_copy_helper *this_helper(void)
+{
+	struct work_struct *item = current_work();
+
+	if (!item || item->func != help)
+		return NULL;
+	return container_of(item, struct migrate_copy_helper, item);
+}
+
 /* Do a step of the work, which is this helper's for the moment. */
 static bool do_step(struct migrate_copy_helper *me,
 		    struct migrate_copy_work *work)
@@ -121,6 +135,7 @@ static bool do_step(struct migrate_copy_helper *me,
 	if (work->sleeps)
 		preempt_enable();
 
+	me->work = work;
 	start = task_sched_runtime(current);
 	more = work->step(work);
 	ns = task_sched_runtime(current) - start;
@@ -235,11 +250,33 @@ void migrate_copy_work_init(struct migrate_copy_work *work,
 			    bool (*step)(struct migrate_copy_work *work),
 			    bool sleeps)
 {
+	struct migrate_copy_helper *me = this_helper();
+
 	work->step = step;
 	work->sleeps = sleeps;
+	work->caller = me ? me->work->caller : current;
 	work->helpers = NULL;
 	work->nr_helpers = 0;
 	atomic64_set(&work->helper_ns, 0);
+}
+
+/*
+ * The CPUs that may help: those of the caller's cpuset, which is what bounds the
+ * CPUs that a container may use. Its affinity does not: a task that has pinned
+ * itself has said where it wants to run, not that nobody may help it, and would
+ * otherwise never have help. Kernel threads work for the whole machine.
+ *
+ * The lock in there is a spinlock under which nothing is allocated or waited
+ * for; the page allocator takes it, too.
+ */
+static void find_allowed(struct task_struct *caller, struct cpumask *allowed)
+{
+	if (!cpusets_enabled() || caller->flags & PF_KTHREAD) {
+		cpumask_copy(allowed, cpu_online_mask);
+		return;
+	}
+	cpuset_cpus_allowed(caller, allowed);
+	cpumask_and(allowed, allowed, cpu_online_mask);
 }
 
 /**
@@ -248,11 +285,11 @@ void migrate_copy_work_init(struct migrate_copy_work *work,
  * @nid: The node whose CPUs are asked first; NUMA_NO_NODE for none.
  * @max_helpers: The most CPUs to offer it to.
  *
- * The order is that of placement.c. CPUs that are busy, isolated, or already
- * help with other work are left alone.
+ * The order is that of placement.c. CPUs that are busy, isolated, not in the
+ * caller's cpuset, or already help with other work are left alone.
  *
- * Context: Process context. Takes no lock that reclaim may hold, allocates
- * nothing.
+ * Context: Process context. Takes no lock under which anybody may sleep, and
+ * allocates nothing.
  * Return: The number of CPUs @work was offered to, 0 to @max_helpers.
  */
 unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
@@ -282,7 +319,7 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 	s->this_cpu = smp_processor_id();
 	if (s->nid == NUMA_NO_NODE)
 		s->nid = numa_node_id();
-	cpumask_copy(s->left, cpu_online_mask);
+	find_allowed(work->caller, s->left);
 	cpumask_clear_cpu(s->this_cpu, s->left);
 	migrate_copy_place(s);
 	local_unlock(&masks.lock);
@@ -317,15 +354,14 @@ void migrate_copy_helpers_wake_again(struct migrate_copy_work *work)
  */
 static void charge(u64 ns)
 {
-	struct work_struct *item = current_work();
+	struct migrate_copy_helper *me = this_helper();
 #ifdef CONFIG_CGROUPS
 	struct cgroup *cgrp;
 	unsigned long flags;
 #endif
 
-	if (item && item->func == help) {
-		container_of(item, struct migrate_copy_helper,
-			     item)->nested_ns += ns;
+	if (me) {
+		me->nested_ns += ns;
 		return;
 	}
 	migrate_copy_stat_add(MIGRATE_COPY_HELPER_NS, ns);

@@ -181,8 +181,9 @@ unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job)
  * is visible to this CPU, except in the folios whose bit in @job->failed is
  * set. Those may hold anything. No helper will touch the job any more.
  *
- * Context: Process context, may sleep. Takes no lock and allocates nothing:
- * safe from memory reclaim, with any number of folios locked.
+ * Context: Process context, may sleep. Takes no lock under which anybody may
+ * sleep, and allocates nothing: safe from memory reclaim, with any number of
+ * folios locked.
  * Return: How many helper CPUs the job was offered to.
  */
 unsigned long migrate_copy_job_run(struct migrate_copy_job *job, int nid,

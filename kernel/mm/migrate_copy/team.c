@@ -73,8 +73,9 @@ static bool help_batch(struct migrate_copy_work *work)
 {
 	struct migrate_copy_team *team =
 		container_of(work, struct migrate_copy_team, work);
-	unsigned int scopes = READ_ONCE(team->caller->flags) & MEMALLOC_SCOPES;
-	bool borrowed = borrow_mems(team->caller);
+	struct task_struct *caller = work->caller;
+	unsigned int scopes = READ_ONCE(caller->flags) & MEMALLOC_SCOPES;
+	bool borrowed = borrow_mems(caller);
 	bool more;
 
 	scopes = memalloc_flags_save(scopes | PF_MEMALLOC_NOIO);
@@ -117,8 +118,8 @@ unsigned int migrate_copy_team_size(int reason, bool asked)
  * @nr_pages: Their base pages.
  * @max_helpers: The most helpers to ask; less if so many are not worth it.
  *
- * Context: Process context. Takes no lock that reclaim may hold, allocates
- * nothing.
+ * Context: Process context. Takes no lock under which anybody may sleep, and
+ * allocates nothing.
  * Return: The number of helpers that were asked, 0 to @max_helpers.
  */
 unsigned int
@@ -131,7 +132,6 @@ migrate_copy_team_start(struct migrate_copy_team *team,
 
 	migrate_copy_work_init(&team->work, help_batch, true);
 	team->next_batch = next_batch;
-	team->caller = current;
 
 	max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages, max_helpers);
 	woken = migrate_copy_helpers_wake(&team->work, nid, max_helpers);
