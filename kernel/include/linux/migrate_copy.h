@@ -28,6 +28,7 @@ struct migrate_copy_helper;
  * @step: Does the next step; returns false when none is left to begin.
  * @sleeps: Whether a step may sleep. If not, helpers take it with preemption
  *	disabled.
+ * @highpri: Whether CPUs that are busy may be used, too.
  * @caller: The task whose request it is; it waits for the helpers.
  * @helpers: The helper CPUs this work was offered to; the caller's own.
  * @nr_helpers: Length of @helpers.
@@ -40,6 +41,7 @@ struct migrate_copy_helper;
 struct migrate_copy_work {
 	bool (*step)(struct migrate_copy_work *work);
 	bool sleeps;
+	bool highpri;
 	struct task_struct *caller;
 	struct migrate_copy_helper *helpers;
 	unsigned int nr_helpers;
@@ -70,17 +72,20 @@ static inline bool migrate_copy_enabled(void)
 }
 
 void migrate_copy_batch(struct list_head *src_folios,
-			struct list_head *dst_folios, int reason, bool asked);
+			struct list_head *dst_folios, int reason,
+			unsigned int asked);
 int migrate_copy_hugetlb(struct folio *dst, struct folio *src);
 void migrate_copy_count_void(void);
-unsigned int migrate_copy_team_size(int reason, bool asked);
+unsigned int migrate_copy_team_size(int reason, unsigned int asked);
 unsigned int
 migrate_copy_team_start(struct migrate_copy_team *team,
 			bool (*next_batch)(struct migrate_copy_team *team),
 			int nid, unsigned long nr_folios,
-			unsigned long nr_pages, unsigned int max_helpers);
+			unsigned long nr_pages, unsigned int max_helpers,
+			unsigned int asked);
 void migrate_copy_team_wake_again(struct migrate_copy_team *team);
 void migrate_copy_team_end(struct migrate_copy_team *team);
+unsigned int migrate_copy_asked(unsigned long mpol_flags);
 
 /**
  * migrate_copy_max_batch() - How many base pages one batch may hold.
@@ -109,7 +114,7 @@ static inline bool migrate_copy_enabled(void)
 
 static inline void migrate_copy_batch(struct list_head *src_folios,
 				      struct list_head *dst_folios, int reason,
-				      bool asked)
+				      unsigned int asked)
 {
 }
 
@@ -122,7 +127,8 @@ static inline void migrate_copy_count_void(void)
 {
 }
 
-static inline unsigned int migrate_copy_team_size(int reason, bool asked)
+static inline unsigned int migrate_copy_team_size(int reason,
+						  unsigned int asked)
 {
 	return 0;
 }
@@ -131,7 +137,8 @@ static inline unsigned int
 migrate_copy_team_start(struct migrate_copy_team *team,
 			bool (*next_batch)(struct migrate_copy_team *team),
 			int nid, unsigned long nr_folios,
-			unsigned long nr_pages, unsigned int max_helpers)
+			unsigned long nr_pages, unsigned int max_helpers,
+			unsigned int asked)
 {
 	return 0;
 }
@@ -143,6 +150,11 @@ migrate_copy_team_wake_again(struct migrate_copy_team *team)
 
 static inline void migrate_copy_team_end(struct migrate_copy_team *team)
 {
+}
+
+static inline unsigned int migrate_copy_asked(unsigned long mpol_flags)
+{
+	return 0;
 }
 
 static inline unsigned int migrate_copy_max_batch(unsigned int dflt)

@@ -66,6 +66,7 @@
 struct migrate_copy_window {
 	int reason;
 	bool may_share;
+	unsigned int asked;
 	unsigned int nr;
 	unsigned long pages;
 	unsigned long folios_done;
@@ -151,6 +152,7 @@ static unsigned long copy_with_helpers(struct migrate_copy_window *win,
 
 	migrate_copy_job_init(&job, win->pairs, win->nr, chunk_pages(),
 			      nontemporal);
+	job.work.highpri = migrate_copy_is_highpri(win->asked);
 	/* One chunk is the caller's own. */
 	chunks = DIV_ROUND_UP(win->pages, job.chunk_pages);
 	max_helpers = min_t(unsigned long, max_helpers, chunks - 1);
@@ -244,9 +246,11 @@ static void account(const struct migrate_copy_window *win)
 			      win->helper_pages_done * PAGE_SIZE);
 }
 
-static void window_init(struct migrate_copy_window *win, int reason, bool asked)
+static void window_init(struct migrate_copy_window *win, int reason,
+			unsigned int asked)
 {
 	win->reason = reason;
+	win->asked = asked;
 	win->may_share = migrate_copy_may_share(reason, asked);
 	win->nr = 0;
 	win->pages = 0;
@@ -262,7 +266,7 @@ static void window_init(struct migrate_copy_window *win, int reason, bool asked)
  * @dst_folios: Their destinations in the same order, linked by their lru:
  *	locked, the record of the migration in folio->private.
  * @reason: The migrate_reason of the request.
- * @asked: Whether the request asks for several CPUs.
+ * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  *
  * Each destination whose content is complete gets MIGRATE_COPY_DONE set in its
  * private; the others are to be copied when they are moved. The top of
@@ -272,7 +276,8 @@ static void window_init(struct migrate_copy_window *win, int reason, bool asked)
  * sleep, and allocates nothing.
  */
 void migrate_copy_batch(struct list_head *src_folios,
-			struct list_head *dst_folios, int reason, bool asked)
+			struct list_head *dst_folios, int reason,
+			unsigned int asked)
 {
 	struct migrate_copy_window win;
 	struct folio *src, *dst;
@@ -318,7 +323,7 @@ int migrate_copy_hugetlb(struct folio *dst, struct folio *src)
 	unsigned long failed;
 
 	trace_migrate_copy_start(MR_TYPES);
-	window_init(&win, MR_TYPES, false);
+	window_init(&win, MR_TYPES, 0);
 	win.pairs[0].dst = dst;
 	win.pairs[0].src = src;
 	win.pages = folio_nr_pages(src);

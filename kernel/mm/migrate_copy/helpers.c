@@ -35,6 +35,7 @@
 #include <linux/sched.h>
 #include <linux/sched/cputime.h>
 #include <linux/sched/isolation.h>
+#include <linux/sched/rt.h>
 #include <linux/sched/topology.h>
 #include <linux/topology.h>
 #include <linux/workqueue.h>
@@ -71,8 +72,13 @@ struct migrate_copy_helper {
 	u64 nested_ns;
 } ____cacheline_aligned_in_smp;
 
-static DEFINE_PER_CPU_SHARED_ALIGNED(struct migrate_copy_helper, helper);
-static struct workqueue_struct *helper_wq;
+/*
+ * The helpers of a CPU, one for each priority, and their workqueues. A work item
+ * must not be on two queues: it could run twice at the same time.
+ */
+static DEFINE_PER_CPU_SHARED_ALIGNED(struct migrate_copy_helper
+				     [MIGRATE_COPY_NR_PRIORITIES], helpers);
+static struct workqueue_struct *helper_wq[MIGRATE_COPY_NR_PRIORITIES];
 
 /* The masks of a search, which would be too large for a stack. */
 struct migrate_copy_masks {
@@ -171,10 +177,16 @@ static void help(struct work_struct *item)
 	} while (more);
 }
 
+static enum migrate_copy_priority priority_of(const struct migrate_copy_work *work)
+{
+	return work->highpri ? MIGRATE_COPY_HIGH : MIGRATE_COPY_NORMAL;
+}
+
 /* Offer the work to one CPU, unless its slot is taken. */
 static bool offer(struct migrate_copy_work *work, int cpu)
 {
-	struct migrate_copy_helper *h = per_cpu_ptr(&helper, cpu);
+	enum migrate_copy_priority priority = priority_of(work);
+	struct migrate_copy_helper *h = &per_cpu(helpers, cpu)[priority];
 	struct migrate_copy_work *none = NULL;
 
 	if (READ_ONCE(h->slot) || !try_cmpxchg(&h->slot, &none, work))
@@ -187,8 +199,32 @@ static bool offer(struct migrate_copy_work *work, int cpu)
 	 * If the item is still queued from earlier work, it will find this. If
 	 * the CPU goes away, the item runs elsewhere, or too late.
 	 */
-	queue_work_on(h->cpu, helper_wq, &h->item);
+	queue_work_on(cpu, helper_wq[priority], &h->item);
 	return true;
+}
+
+/* Does a helper of this CPU have work? It may not have started yet. */
+static bool helps(int cpu)
+{
+	const struct migrate_copy_helper *of_cpu = per_cpu(helpers, cpu);
+	int priority;
+
+	for (priority = 0; priority < MIGRATE_COPY_NR_PRIORITIES; priority++) {
+		if (READ_ONCE(of_cpu[priority].slot))
+			return true;
+	}
+	return false;
+}
+
+/* Does it run what no workqueue takes the CPU from, and no chunk should delay? */
+static bool runs_realtime(int cpu)
+{
+	bool realtime;
+
+	rcu_read_lock();
+	realtime = rt_or_dl_task(cpu_curr_snapshot(cpu));
+	rcu_read_unlock();
+	return realtime;
 }
 
 static enum migrate_copy_cpu_use use_of(struct migrate_copy_search *s, int cpu)
@@ -197,19 +233,21 @@ static enum migrate_copy_cpu_use use_of(struct migrate_copy_search *s, int cpu)
 		return MIGRATE_COPY_CPU_OFFLINE;
 	if (test_any_cpu())
 		return MIGRATE_COPY_CPU_IDLE;
-	/* One that has been asked may not have started yet. */
-	if (cpu == s->this_cpu || READ_ONCE(per_cpu(helper, cpu).slot) ||
-	    cpu_is_isolated(cpu) || !housekeeping_cpu(cpu, HK_TYPE_WQ))
-		return MIGRATE_COPY_CPU_BUSY;
-	return available_idle_cpu(cpu) ? MIGRATE_COPY_CPU_IDLE :
-					 MIGRATE_COPY_CPU_BUSY;
+	if (cpu == s->this_cpu || helps(cpu) || cpu_is_isolated(cpu) ||
+	    !housekeeping_cpu(cpu, HK_TYPE_WQ))
+		return MIGRATE_COPY_CPU_TAKEN;
+	if (available_idle_cpu(cpu))
+		return MIGRATE_COPY_CPU_IDLE;
+	if (s->busy_too && runs_realtime(cpu))
+		return MIGRATE_COPY_CPU_TAKEN;
+	return MIGRATE_COPY_CPU_BUSY;
 }
 
 static bool take_cpu(struct migrate_copy_search *s, int cpu)
 {
 	if (!offer(container_of(s, struct helper_search, search)->work, cpu))
 		return false;
-	trace_migrate_copy_wake(cpu, s->nid);
+	trace_migrate_copy_wake(cpu, s->nid, s->busy_too);
 	return true;
 }
 
@@ -254,6 +292,7 @@ void migrate_copy_work_init(struct migrate_copy_work *work,
 
 	work->step = step;
 	work->sleeps = sleeps;
+	work->highpri = false;
 	work->caller = me ? me->work->caller : current;
 	work->helpers = NULL;
 	work->nr_helpers = 0;
@@ -280,13 +319,14 @@ static void find_allowed(struct task_struct *caller, struct cpumask *allowed)
 }
 
 /**
- * migrate_copy_helpers_wake() - Offer work to idle CPUs.
+ * migrate_copy_helpers_wake() - Offer work to other CPUs.
  * @work: The work; must be retracted with migrate_copy_helpers_retract().
  * @nid: The node whose CPUs are asked first; NUMA_NO_NODE for none.
  * @max_helpers: The most CPUs to offer it to.
  *
- * The order is that of placement.c. CPUs that are busy, isolated, not in the
- * caller's cpuset, or already help with other work are left alone.
+ * The order is that of placement.c. CPUs that are isolated, not in the caller's
+ * cpuset, or already help with other work are left alone; and busy ones, unless
+ * the work has high priority and what runs there is not real-time.
  *
  * Context: Process context. Takes no lock under which anybody may sleep, and
  * allocates nothing.
@@ -295,21 +335,22 @@ static void find_allowed(struct task_struct *caller, struct cpumask *allowed)
 unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 				       unsigned int max_helpers)
 {
-	struct helper_search helpers = {
+	struct helper_search hs = {
 		.search = {
 			.cpus = &this_machine,
 			.nid = nid,
 			.fill = READ_ONCE(migrate_copy_placement) ==
 				MIGRATE_COPY_FILL,
+			.busy_too = work->highpri,
 			.want = max_helpers,
 			.probes = MAX_PROBES,
 		},
 		.work = work,
 	};
-	struct migrate_copy_search *s = &helpers.search;
+	struct migrate_copy_search *s = &hs.search;
 	struct migrate_copy_masks *mine;
 
-	if (unlikely(!helper_wq))
+	if (unlikely(!helper_wq[MIGRATE_COPY_HIGH]))
 		return 0;
 
 	local_lock(&masks.lock);
@@ -339,11 +380,12 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
  */
 void migrate_copy_helpers_wake_again(struct migrate_copy_work *work)
 {
+	enum migrate_copy_priority priority = priority_of(work);
 	struct migrate_copy_helper *h;
 
 	/* An item that is still queued will find them, too. */
 	for (h = work->helpers; h; h = h->next)
-		queue_work_on(h->cpu, helper_wq, &h->item);
+		queue_work_on(h->cpu, helper_wq[priority], &h->item);
 }
 
 /*
@@ -436,20 +478,30 @@ void migrate_copy_helpers_retract(struct migrate_copy_work *work)
  */
 int __init migrate_copy_helpers_init(void)
 {
-	int cpu;
+	int cpu, priority;
 
 	for_each_possible_cpu(cpu) {
-		struct migrate_copy_helper *h = per_cpu_ptr(&helper, cpu);
+		struct migrate_copy_helper *of_cpu = per_cpu(helpers, cpu);
 
-		INIT_WORK(&h->item, help);
-		h->cpu = cpu;
+		for (priority = 0; priority < MIGRATE_COPY_NR_PRIORITIES;
+		     priority++) {
+			INIT_WORK(&of_cpu[priority].item, help);
+			of_cpu[priority].cpu = cpu;
+		}
 	}
 
 	/*
-	 * Bound, so that a chosen idle CPU is the one that wakes up. A long
-	 * copy must not delay other work items of its CPU.
+	 * Bound, so that a chosen CPU is the one that wakes up. A long copy must
+	 * not delay other work items of its CPU.
 	 */
-	helper_wq = alloc_workqueue("migrate_copy",
-				    WQ_MEM_RECLAIM | WQ_CPU_INTENSIVE, 0);
-	return helper_wq ? 0 : -ENOMEM;
+	helper_wq[MIGRATE_COPY_NORMAL] =
+		alloc_workqueue("migrate_copy",
+				WQ_MEM_RECLAIM | WQ_CPU_INTENSIVE, 0);
+	if (!helper_wq[MIGRATE_COPY_NORMAL])
+		return -ENOMEM;
+
+	helper_wq[MIGRATE_COPY_HIGH] =
+		alloc_workqueue("migrate_copy_high", WQ_HIGHPRI |
+				WQ_MEM_RECLAIM | WQ_CPU_INTENSIVE, 0);
+	return helper_wq[MIGRATE_COPY_HIGH] ? 0 : -ENOMEM;
 }

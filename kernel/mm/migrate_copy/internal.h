@@ -112,6 +112,7 @@ enum migrate_copy_cpu_use {
 	MIGRATE_COPY_CPU_OFFLINE,
 	MIGRATE_COPY_CPU_IDLE,
 	MIGRATE_COPY_CPU_BUSY,
+	MIGRATE_COPY_CPU_TAKEN,	/* It migrates, or must not be disturbed */
 };
 
 struct migrate_copy_search;
@@ -123,7 +124,7 @@ struct migrate_copy_search;
  * @siblings: The CPUs of a CPU's core, with itself.
  * @distance: The distance of two nodes.
  * @share_cache: Whether two CPUs have the same last-level cache.
- * @use: What a CPU does; that of the search itself is busy.
+ * @use: What a CPU does; that of the search itself is taken.
  * @take: Makes a CPU help. Returns false if that has become impossible.
  */
 struct migrate_copy_cpus {
@@ -146,6 +147,7 @@ struct migrate_copy_cpus {
  * @this_cpu: The CPU that searches.
  * @nid: The node whose CPUs are the first choice.
  * @fill: Fill one cache after the other, do not spread over them.
+ * @busy_too: After the idle CPUs take busy ones.
  * @want: How many CPUs are wanted.
  * @probes: How many may be asked what they do.
  * @level: How good a CPU must be by now; placement's own.
@@ -157,6 +159,7 @@ struct migrate_copy_search {
 	int this_cpu;
 	int nid;
 	bool fill;
+	bool busy_too;
 	unsigned int want;
 	unsigned int probes;
 	unsigned int level;
@@ -176,9 +179,17 @@ enum {
 	MIGRATE_COPY_MT_AUTO,
 };
 
+enum migrate_copy_priority {
+	MIGRATE_COPY_NORMAL,
+	MIGRATE_COPY_HIGH,
+	MIGRATE_COPY_NR_PRIORITIES,
+};
+
 extern unsigned int migrate_copy_mt_page_copy;
+extern unsigned int migrate_copy_priority;
+bool migrate_copy_is_highpri(unsigned int asked);
 extern unsigned long migrate_copy_reasons;
-bool migrate_copy_may_share(int reason, bool asked);
+bool migrate_copy_may_share(int reason, unsigned int asked);
 unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
 				      unsigned long nr_pages,
 				      unsigned int max_helpers);

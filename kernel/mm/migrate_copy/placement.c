@@ -6,7 +6,9 @@
  * share all that a core has. Hence, from the first key to the last:
  *
  * 1. idle CPUs of cores that are idle as a whole, then the other idle CPUs: no
- *    two siblings, nor the sibling of the caller, while there is an idle core;
+ *    two siblings, nor the sibling of the caller, while there is an idle core.
+ *    With high priority busy CPUs follow, those on whose core nobody migrates
+ *    before the others;
  * 2. CPUs of the destination node, then those of the other nodes, the nearest
  *    first, and of equally near ones that of the caller first;
  * 3. within a node, spread over the last-level caches (one CPU of each, then a
@@ -30,23 +32,35 @@ unsigned int migrate_copy_placement = MIGRATE_COPY_SPREAD;
 enum {
 	LEVEL_CORE,	/* It is idle, with its whole core */
 	LEVEL_IDLE,	/* It is idle */
+	LEVEL_BUSY,	/* Nobody migrates on its core */
+	LEVEL_ANY,
 	LEVEL_NEVER,
 };
 
 static unsigned int level_of(struct migrate_copy_search *s, int cpu)
 {
 	const struct migrate_copy_cpus *cpus = s->cpus;
+	enum migrate_copy_cpu_use use = cpus->use(s, cpu);
+	bool idle = true, taken = false;
 	int sibling;
 
-	if (cpus->use(s, cpu) != MIGRATE_COPY_CPU_IDLE)
+	if (use != MIGRATE_COPY_CPU_IDLE &&
+	    !(use == MIGRATE_COPY_CPU_BUSY && s->busy_too))
 		return LEVEL_NEVER;
 
 	for_each_cpu(sibling, cpus->siblings(cpu)) {
-		if (sibling != cpu &&
-		    cpus->use(s, sibling) == MIGRATE_COPY_CPU_BUSY)
-			return LEVEL_IDLE;
+		enum migrate_copy_cpu_use other;
+
+		if (sibling == cpu)
+			continue;
+		other = cpus->use(s, sibling);
+		idle &= other == MIGRATE_COPY_CPU_IDLE ||
+			other == MIGRATE_COPY_CPU_OFFLINE;
+		taken |= other == MIGRATE_COPY_CPU_TAKEN;
 	}
-	return LEVEL_CORE;
+	if (use == MIGRATE_COPY_CPU_IDLE)
+		return idle ? LEVEL_CORE : LEVEL_IDLE;
+	return taken ? LEVEL_ANY : LEVEL_BUSY;
 }
 
 /* Take the CPU if it is good enough by now. */

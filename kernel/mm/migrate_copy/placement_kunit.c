@@ -47,7 +47,7 @@ struct trial {
 	const struct machine *machine;
 	struct cpumask left;
 	struct cpumask round;
-	/* '.' idle, 'b' busy, '-' offline, 'l' idle, but lost when taken */
+	/* '.' idle, 'b' busy, 't' taken, '-' offline, 'l' idle, but lost later */
 	char use[MAX_CPUS + 1];
 	unsigned int asked;
 	unsigned int nr;
@@ -116,6 +116,8 @@ static enum migrate_copy_cpu_use fake_use(struct migrate_copy_search *s, int cpu
 	case '.':
 	case 'l':
 		return MIGRATE_COPY_CPU_IDLE;
+	case 't':
+		return MIGRATE_COPY_CPU_TAKEN;
 	}
 	return MIGRATE_COPY_CPU_BUSY;
 }
@@ -126,7 +128,7 @@ static bool fake_take(struct migrate_copy_search *s, int cpu)
 
 	if (trial->use[cpu] == 'l')
 		return false;
-	trial->use[cpu] = 'h';
+	trial->use[cpu] = 't';
 	trial->order[trial->nr++] = cpu;
 	return true;
 }
@@ -155,7 +157,7 @@ static struct trial *prepare(struct kunit *test, const struct machine *m,
 	build(m);
 	trial->machine = m;
 	memset(trial->use, '.', nr_cpus(m));
-	trial->use[this_cpu] = 'b';
+	trial->use[this_cpu] = 't';
 	for (cpu = 0; cpu < nr_cpus(m); cpu++)
 		cpumask_set_cpu(cpu, &trial->left);
 	cpumask_clear_cpu(this_cpu, &trial->left);
@@ -191,6 +193,7 @@ struct placement_case {
 	int this_cpu;
 	int nid;
 	const char *use;	/* all idle but the caller, if NULL */
+	bool busy_too;
 	const char *spread;
 	const char *fill;
 };
@@ -201,30 +204,36 @@ struct placement_case {
  * three_nodes: 0 and 1, 2 and 3, 4 and 5.
  */
 static const struct placement_case placement_cases[] = {
-	{ "caches and threads", &two_caches, 0, 0, NULL,
+	{ "caches and threads", &two_caches, 0, 0, NULL, false,
 	  "2 1 3 6 4 7 5", "1 2 3 4 5 6 7" },
-	{ "caller on a second thread", &two_caches, 6, 0, NULL,
+	{ "caller on a second thread", &two_caches, 6, 0, NULL, false,
 	  "0 7 1 4 2 5 3", "7 0 1 2 3 4 5" },
-	{ "a busy sibling", &two_caches, 0, 0, "b.....b.",
+	{ "a busy sibling", &two_caches, 0, 0, "t.....b.", false,
 	  "3 1 2 4 7 5", "1 3 4 5 2 7" },
-	{ "a busy cache", &two_caches, 0, 0, "b.bb..bb",
+	{ "a busy cache", &two_caches, 0, 0, "t.bb..bb", false,
 	  "1 4 5", "1 4 5" },
-	{ "an offline sibling", &two_caches, 0, 0, "b...-.-.",
+	{ "an offline sibling", &two_caches, 0, 0, "t...-.-.", false,
 	  "2 1 3 7 5", "1 2 3 5 7" },
-	{ "one is lost", &two_caches, 0, 0, "b.l.....",
+	{ "one is lost", &two_caches, 0, 0, "t.l.....", false,
 	  "3 1 6 7 4 5", "1 3 6 4 5 7" },
-	{ "all busy", &two_caches, 0, 0, "bbbbbbbb", "", "" },
-	{ "cores of both nodes first", &two_nodes, 0, 1, NULL,
+	{ "all busy", &two_caches, 0, 0, "tbbbbbbb", false, "", "" },
+	{ "all busy, high priority", &two_caches, 0, 0, "tbbbbbbb", true,
+	  "2 1 3 6 4 7 5", "1 2 3 4 5 6 7" },
+	{ "some busy, high priority", &two_caches, 0, 0, "t.bb.bb.", true,
+	  "7 1 4 2 3 5 6", "1 4 7 2 5 3 6" },
+	{ "one taken, high priority", &two_caches, 0, 0, "tbbtbbbb", true,
+	  "2 1 6 4 7 5", "1 2 4 5 6 7" },
+	{ "cores of both nodes first", &two_nodes, 0, 1, NULL, false,
 	  "4 6 2 5 7 1 3", "4 6 2 5 7 1 3" },
-	{ "the caller's node", &two_nodes, 0, 0, NULL,
+	{ "the caller's node", &two_nodes, 0, 0, NULL, false,
 	  "2 4 6 1 3 5 7", "2 4 6 1 3 5 7" },
-	{ "nodes by distance", &three_nodes, 0, 2, NULL,
+	{ "nodes by distance", &three_nodes, 0, 2, NULL, false,
 	  "4 5 2 3 1", "4 5 2 3 1" },
-	{ "the caller's node of two", &three_nodes, 5, 1, NULL,
+	{ "the caller's node of two", &three_nodes, 5, 1, NULL, false,
 	  "2 3 4 0 1", "2 3 4 0 1" },
-	{ "the other node of two", &three_nodes, 0, 1, NULL,
+	{ "the other node of two", &three_nodes, 0, 1, NULL, false,
 	  "2 3 1 4 5", "2 3 1 4 5" },
-	{ "memory without CPUs", &three_nodes, 0, 3, NULL,
+	{ "memory without CPUs", &three_nodes, 0, 3, NULL, false,
 	  "2 3 4 5 1", "2 3 4 5 1" },
 };
 
@@ -249,6 +258,7 @@ static void order_of_cpus(struct kunit *test)
 		if (c->use)
 			strscpy(trial->use, c->use);
 		trial->search.fill = fill;
+		trial->search.busy_too = c->busy_too;
 		expect_order(test, trial, expected, fill ? "fill" : "spread");
 
 		/* Who wants fewer gets the first of them. */
@@ -259,6 +269,7 @@ static void order_of_cpus(struct kunit *test)
 			if (c->use)
 				strscpy(part->use, c->use);
 			part->search.fill = fill;
+			part->search.busy_too = c->busy_too;
 			part->search.want = want;
 			migrate_copy_place(&part->search);
 			KUNIT_EXPECT_EQ(test, want, part->nr);

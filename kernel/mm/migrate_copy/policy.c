@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * For which requests several CPUs may be used: vm.mt_page_copy, and the
- * reasons in /sys/kernel/mm/migrate_copy/reasons.
+ * For which requests several CPUs may be used, and which: vm.mt_page_copy, and
+ * reasons and priority in /sys/kernel/mm/migrate_copy/.
  */
 #include <linux/bits.h>
+#include <linux/mempolicy.h>
 #include <linux/migrate.h>
+#include <linux/sched.h>
+#include <linux/sched/rt.h>
 #include <linux/string.h>
 #include <linux/sysctl.h>
 #include <linux/sysfs.h>
@@ -16,18 +19,19 @@
 
 unsigned int migrate_copy_mt_page_copy = MIGRATE_COPY_MT_AUTO;
 unsigned long migrate_copy_reasons = ALL_REASONS;
+unsigned int migrate_copy_priority = MIGRATE_COPY_NORMAL;
 
 /**
  * migrate_copy_may_share() - May several CPUs work for a request?
  * @reason: Its migrate_reason; MR_TYPES where it is not known.
- * @asked: Whether it asks for that.
+ * @asked: What it asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  *
  * Context: Any.
  * Return: true if helpers may be woken, provided that it is worth it.
  */
-bool migrate_copy_may_share(int reason, bool asked)
+bool migrate_copy_may_share(int reason, unsigned int asked)
 {
-	if (asked)
+	if (asked & MIGRATE_MT)
 		return true;
 
 	switch (READ_ONCE(migrate_copy_mt_page_copy)) {
@@ -38,6 +42,39 @@ bool migrate_copy_may_share(int reason, bool asked)
 	}
 	return reason >= MR_TYPES ||
 	       (READ_ONCE(migrate_copy_reasons) & BIT(reason));
+}
+
+/**
+ * migrate_copy_is_highpri() - May busy CPUs be used for a request, too?
+ * @asked: What it asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
+ *
+ * Context: Any.
+ * Return: true if helpers may take CPUs from other tasks.
+ */
+bool migrate_copy_is_highpri(unsigned int asked)
+{
+	return asked & MIGRATE_HIGHPRI ||
+	       READ_ONCE(migrate_copy_priority) == MIGRATE_COPY_HIGH;
+}
+
+/**
+ * migrate_copy_asked() - What a system call asks migrate_pages() for.
+ * @mpol_flags: The flags of the call, MPOL_MF_*.
+ *
+ * Who has been given a priority above all ordinary tasks has it for the help
+ * that he asks for, too. It needs CAP_SYS_NICE or a limit raised by somebody who
+ * has it, and takes from others no more than the task itself could take.
+ *
+ * Context: Process context.
+ * Return: Flags to be added to the migrate_mode.
+ */
+unsigned int migrate_copy_asked(unsigned long mpol_flags)
+{
+	if (!(mpol_flags & MPOL_MF_MOVE_MT))
+		return 0;
+	if (task_nice(current) < 0 || rt_or_dl_task_policy(current))
+		return MIGRATE_MT | MIGRATE_HIGHPRI;
+	return MIGRATE_MT;
 }
 
 /**

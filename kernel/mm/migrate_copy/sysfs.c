@@ -139,7 +139,13 @@ static const char * const placement_names[] = {
 	[MIGRATE_COPY_FILL]	= "fill",
 };
 
+static const char * const priority_names[] = {
+	[MIGRATE_COPY_NORMAL]	= "normal",
+	[MIGRATE_COPY_HIGH]	= "high",
+};
+
 CHOICE(placement);
+CHOICE(priority);
 
 static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
 			    char *buf)
@@ -178,6 +184,7 @@ static struct attribute *knob_attrs[] = {
 	&batch_pages_attr.attr,
 	&parallel_batches_attr.attr,
 	&placement_attr.attr,
+	&priority_attr.attr,
 	&reasons_attr.attr,
 	&non_temporal_attr.attr,
 	NULL

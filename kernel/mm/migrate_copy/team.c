@@ -92,13 +92,13 @@ static bool help_batch(struct migrate_copy_work *work)
 /**
  * migrate_copy_team_size() - How many helpers may take batches of a request.
  * @reason: The migrate_reason of the request.
- * @asked: Whether the request asks for several CPUs.
+ * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  *
  * Context: Process context.
  * Return: The most helpers to ask for; 0 when the feature is off or not for
  * this request.
  */
-unsigned int migrate_copy_team_size(int reason, bool asked)
+unsigned int migrate_copy_team_size(int reason, unsigned int asked)
 {
 	if (!migrate_copy_enabled() ||
 	    !READ_ONCE(migrate_copy_parallel_batches) ||
@@ -117,6 +117,7 @@ unsigned int migrate_copy_team_size(int reason, bool asked)
  * @nr_folios: The folios of the request, as far as they are known.
  * @nr_pages: Their base pages.
  * @max_helpers: The most helpers to ask; less if so many are not worth it.
+ * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  *
  * Context: Process context. Takes no lock under which anybody may sleep, and
  * allocates nothing.
@@ -126,11 +127,13 @@ unsigned int
 migrate_copy_team_start(struct migrate_copy_team *team,
 			bool (*next_batch)(struct migrate_copy_team *team),
 			int nid, unsigned long nr_folios,
-			unsigned long nr_pages, unsigned int max_helpers)
+			unsigned long nr_pages, unsigned int max_helpers,
+			unsigned int asked)
 {
 	unsigned int woken;
 
 	migrate_copy_work_init(&team->work, help_batch, true);
+	team->work.highpri = migrate_copy_is_highpri(asked);
 	team->next_batch = next_batch;
 
 	max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages, max_helpers);

@@ -62,21 +62,24 @@ TRACE_EVENT(migrate_copy_end,
 
 TRACE_EVENT(migrate_copy_wake,
 
-	TP_PROTO(int cpu, int nid),
+	TP_PROTO(int cpu, int nid, bool highpri),
 
-	TP_ARGS(cpu, nid),
+	TP_ARGS(cpu, nid, highpri),
 
 	TP_STRUCT__entry(
 		__field(int,	cpu)
 		__field(int,	nid)
+		__field(bool,	highpri)
 	),
 
 	TP_fast_assign(
-		__entry->cpu	= cpu;
-		__entry->nid	= nid;
+		__entry->cpu		= cpu;
+		__entry->nid		= nid;
+		__entry->highpri	= highpri;
 	),
 
-	TP_printk("cpu=%d nid=%d", __entry->cpu, __entry->nid)
+	TP_printk("cpu=%d nid=%d%s", __entry->cpu, __entry->nid,
+		__entry->highpri ? " highpri" : "")
 );
 
 /* A helper begins with a batch or a chunk, on the CPU that records it */

@@ -724,6 +724,7 @@ static const struct {
 	const char *values[3];
 } choices[] = {
 	{ "placement", { "fill", "spread" } },
+	{ "priority", { "high", "normal" } },
 };
 
 static bool choice_is(const char *path, const char *expected)

@@ -133,7 +133,8 @@ void test_environment(void)
 		KNOB_DIR "/enabled", KNOB_DIR "/max_helpers",
 		KNOB_DIR "/parallel_batches", KNOB_DIR "/chunk_kb",
 		KNOB_DIR "/non_temporal", KNOB_DIR "/placement",
-		KNOB_DIR "/batch_pages", MT_PAGE_COPY, KSM_DIR "/run",
+		KNOB_DIR "/priority", KNOB_DIR "/batch_pages",
+		MT_PAGE_COPY, KSM_DIR "/run",
 		KSM_DIR "/pages_to_scan", KSM_DIR "/sleep_millisecs",
 		PCP_FRACTION,
 	};
