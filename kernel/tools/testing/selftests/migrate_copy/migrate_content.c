@@ -5,9 +5,9 @@
  *
  * Each test is one kind of memory, moved in one way, in one mode of the kernel.
  *
- * migrate_content [-k KIND | -x KIND] [MODE]...
+ * migrate_content [-k KIND,... | -x KIND,...] [MODE]...
  *
- * -k tests one kind only, -x all but one. The mode is "plain" on a kernel
+ * -k tests some kinds only, -x all but some. The mode is "plain" on a kernel
  * without migrate_copy, and "off", "batch" or "threads" on one with it.
  */
 #define _GNU_SOURCE
@@ -474,10 +474,36 @@ static void test_content(const void *arg)
 
 static const char *only, *all_but;
 
+/* Is the name in a list, separated by commas? */
+static bool is_in(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+
+	while (strncmp(list, name, len) || (list[len] && list[len] != ',')) {
+		list = strchr(list, ',');
+		if (!list++)
+			return false;
+	}
+	return true;
+}
+
 static bool is_wanted(const struct kind *kind)
 {
-	return (!only || !strcmp(only, kind->name)) &&
-	       (!all_but || strcmp(all_but, kind->name));
+	return (!only || is_in(only, kind->name)) &&
+	       (!all_but || !is_in(all_but, kind->name));
+}
+
+/* Are there any folios whose batches are shared? Those of hugetlb are not. */
+static bool wants_team(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (is_wanted(&kinds[i].kind) &&
+		    kinds[i].kind.backing != BACK_HUGETLB)
+			return true;
+	}
+	return false;
 }
 
 static void run_mode(enum copy_mode mode)
@@ -520,8 +546,7 @@ static void run_parallel(void)
 	uint64_t before = stat_read("team_batches");
 
 	run_mode(MODE_PARALLEL);
-	/* A single folio is never shared, and those of 1 GB have no team. */
-	if (!only)
+	if (wants_team())
 		test_run("parallel: helpers take batches", TIMEOUT,
 			 test_parallel, &before);
 }
@@ -561,7 +586,7 @@ int main(int argc, char **argv)
 		ksft_exit_fail_msg("no memory\n");
 
 	tests_start(__builtin_popcount(modes) * tests_of_mode() +
-		    (modes & 1U << MODE_PARALLEL && !only));
+		    (modes & 1U << MODE_PARALLEL && wants_team()));
 	for (mode = 0; mode < NR_MODES; mode++) {
 		if (!(modes & 1U << mode))
 			continue;

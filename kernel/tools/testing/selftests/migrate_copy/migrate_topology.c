@@ -1,0 +1,806 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Do helpers run on the CPUs that they should: by core, node, cache, cpuset and
+ * priority? And do pages stay right on machines with many nodes, and while CPUs
+ * come and go?
+ *
+ * The tracepoints tell which CPUs are asked, and where helpers work. A CPU may be
+ * busy for a reason of its own at any time, so that another one is asked: where
+ * an order is tested, most of the moves must be in that order.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "migrate_test.h"
+
+#ifndef MPOL_MF_MOVE_MT
+#define MPOL_MF_MOVE_MT	0x8000
+#endif
+
+#define MAX_CPUS	64
+#define MAX_NODES	16
+#define MAX_WAKES	4096
+#define TIMEOUT		120
+
+/* Most helpers, moves for each number of them, how many must find so many. */
+#define ORDER_HELPERS	4
+#define ORDER_MOVES	16
+#define ORDER_FULL	5
+/* Between moves, for the CPUs to become idle. */
+#define ORDER_PAUSE_US	20000
+/* Moves until a helper has had time to work. */
+#define ROUNDS		60
+/* Moves beside busy CPUs. */
+#define BUSY_MOVES	6
+#define HOTPLUG_S	12
+#define HOTPLUG_MIN	4
+
+#define TRACING		"/sys/kernel/tracing"
+#define EVENTS		TRACING "/events/migrate_copy"
+
+static const struct kind base_pages = {
+	.name = "base", .backing = BACK_ANON, .folio = PAGE, .size = 8 * MB,
+};
+
+static const struct kind huge_pages = {
+	.name = "thp", .backing = BACK_ANON, .folio = 2 * MB, .size = 16 * MB,
+};
+
+/* The online CPUs; core and cache are named by their first CPU. */
+static struct {
+	int node;
+	int core;
+	int cache;
+} cpus[MAX_CPUS];
+static int cpu_list[MAX_CPUS], nr_cpus;
+
+/* The nodes with memory. */
+static int nodes[MAX_NODES], nr_nodes;
+
+/* A region that no child shares: pages of several processes would not move. */
+static void region_make_own(struct region *r, const struct kind *kind)
+{
+	region_make(r, kind, nodes[0], false);
+	require(!madvise(r->map, r->size, MADV_DONTFORK), "cannot keep it");
+}
+
+static void knob(const char *name, const char *value)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), KNOB_DIR "/%s", name);
+	require(!file_write(path, value), "cannot set %s to %s", name, value);
+}
+
+static int first_of(int cpu, const char *file)
+{
+	char path[160];
+	uint64_t first;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s", cpu,
+		 file);
+	return file_read_number(path, &first) ? -1 : (int)first;
+}
+
+/* The last-level cache, or the core where none is known. */
+static int find_cache(int cpu)
+{
+	int index, cache = -1;
+	char file[64];
+
+	for (index = 0; index < 8; index++) {
+		int found;
+
+		snprintf(file, sizeof(file), "cache/index%d/shared_cpu_list",
+			 index);
+		found = first_of(cpu, file);
+		if (found >= 0)
+			cache = found;
+	}
+	return cache < 0 ? cpus[cpu].core : cache;
+}
+
+static int find_node(int cpu)
+{
+	char path[128];
+	int node;
+
+	for (node = 0; node < MAX_NODES; node++) {
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/cpu/cpu%d/node%d", cpu, node);
+		if (file_exists(path))
+			return node;
+	}
+	return 0;
+}
+
+static void find_topology(void)
+{
+	int cpu, node;
+
+	for (cpu = 0; cpu < MAX_CPUS; cpu++) {
+		int core = first_of(cpu, "topology/thread_siblings_list");
+
+		if (core < 0)
+			continue;
+		cpus[cpu].core = core;
+		cpus[cpu].node = find_node(cpu);
+		cpus[cpu].cache = find_cache(cpu);
+		cpu_list[nr_cpus++] = cpu;
+	}
+	for (node = 0; node < MAX_NODES; node++) {
+		if (!node_bind(node))
+			nodes[nr_nodes++] = node;
+	}
+	node_unbind();
+}
+
+static void pin(pid_t pid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	require(!sched_setaffinity(pid, sizeof(set), &set), "cannot run on %d",
+		cpu);
+}
+
+/* What the tracepoints have recorded. */
+static struct {
+	int nr_wakes;
+	struct wake {
+		int cpu;
+		bool highpri;
+	} wakes[MAX_WAKES];
+	int nr_helps;
+	bool helped[MAX_CPUS];
+} trace;
+
+static void trace_clear(void)
+{
+	int fd = open(TRACING "/trace", O_WRONLY | O_TRUNC);
+
+	require(fd >= 0, "cannot clear the trace");
+	close(fd);
+}
+
+static void trace_start(void)
+{
+	if (!file_exists(EVENTS))
+		mount("tracefs", TRACING, "tracefs", 0, NULL);
+	if (!file_exists(EVENTS))
+		skip("this kernel has no tracepoints");
+	require(!file_write(EVENTS "/migrate_copy_wake/enable", "1") &&
+		!file_write(EVENTS "/migrate_copy_help/enable", "1") &&
+		!file_write(TRACING "/tracing_on", "1"), "cannot trace");
+	trace_clear();
+}
+
+/* Lines are "task-pid [cpu] flags time: event: values". */
+static void trace_line(char *line)
+{
+	char *wake = strstr(line, "migrate_copy_wake: cpu=");
+	char *help = strstr(line, "migrate_copy_help: ");
+	char *on = strchr(line, '[');
+
+	if (wake && trace.nr_wakes < MAX_WAKES) {
+		struct wake *seen = &trace.wakes[trace.nr_wakes++];
+
+		seen->cpu = atoi(strchr(wake, '=') + 1);
+		seen->highpri = strstr(wake, "highpri");
+	} else if (help && on) {
+		int cpu = atoi(on + 1);
+
+		require(cpu >= 0 && cpu < MAX_CPUS, "a helper on CPU %d", cpu);
+		trace.helped[cpu] = true;
+		trace.nr_helps++;
+	}
+}
+
+static void trace_read(void)
+{
+	char line[512];
+	FILE *file;
+
+	memset(&trace, 0, sizeof(trace));
+	file = fopen(TRACING "/trace", "r");
+	require(file, "cannot read the trace");
+	while (fgets(line, sizeof(line), file)) {
+		if (line[0] != '#')
+			trace_line(line);
+	}
+	fclose(file);
+	trace_clear();
+}
+
+/* Only teams of so many: one search for each call of move_pages(). */
+static void teams_of(int helpers)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", helpers);
+	knob("max_helpers", text);
+	knob("parallel_batches", "1");
+	knob("min_helper_kb", "4294967295");
+	knob("chunk_kb", "2048");
+}
+
+/* CPUs of a core or cache, each of its cores once, but for the caller's. */
+static int cores_of_cache(int cache, int caller)
+{
+	int i, n = 0;
+
+	for (i = 0; i < nr_cpus; i++) {
+		int cpu = cpu_list[i];
+
+		n += cpus[cpu].cache == cache && cpus[cpu].core == cpu &&
+		     cpus[cpu].core != cpus[caller].core;
+	}
+	return n;
+}
+
+static int cores_of_node(int node, int caller)
+{
+	int i, n = 0;
+
+	for (i = 0; i < nr_cpus; i++) {
+		int cpu = cpu_list[i];
+
+		n += cpus[cpu].node == node && cpus[cpu].core == cpu &&
+		     cpus[cpu].core != cpus[caller].core;
+	}
+	return n;
+}
+
+static int nr_cores(void)
+{
+	int i, n = 0;
+
+	for (i = 0; i < nr_cpus; i++)
+		n += cpus[cpu_list[i]].core == cpu_list[i];
+	return n;
+}
+
+/* Helpers that the last move has asked on the cores of a cache. */
+static int wakes_in_cache(int cache)
+{
+	int i, n = 0;
+
+	for (i = 0; i < trace.nr_wakes; i++)
+		n += cpus[trace.wakes[i].cpu].cache == cache;
+	return n;
+}
+
+static bool cores_differ(int caller)
+{
+	int i, j;
+
+	for (i = 0; i < trace.nr_wakes; i++) {
+		int core = cpus[trace.wakes[i].cpu].core;
+
+		if (core == cpus[caller].core)
+			return false;
+		for (j = 0; j < i; j++) {
+			if (core == cpus[trace.wakes[j].cpu].core)
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool destination_first(int caller, int to)
+{
+	int i, here = 0, room = cores_of_node(to, caller);
+
+	for (i = 0; i < trace.nr_wakes; i++)
+		here += cpus[trace.wakes[i].cpu].node == to;
+	return here == (room < trace.nr_wakes ? room : trace.nr_wakes);
+}
+
+/*
+ * Spread: where a cache could have one more, no other of the node has two more,
+ * the caller counted. Filled: at most one of the node's caches is used in part,
+ * and no other before the caller's is full.
+ */
+static bool caches_right(bool fill, int caller, int node)
+{
+	int least = MAX_CPUS, most = 0, partly = 0, others = 0, i;
+	bool own_has_room = false;
+
+	for (i = 0; i < nr_cpus; i++) {
+		int cache = cpu_list[i], used, room;
+
+		if (cpus[cache].cache != cache || cpus[cache].node != node)
+			continue;
+		used = wakes_in_cache(cache);
+		room = cores_of_cache(cache, caller) - used;
+		partly += used && room;
+		if (cpus[caller].cache == cache) {
+			own_has_room = room;
+			used++;
+		} else {
+			others += used;
+		}
+		if (room && used < least)
+			least = used;
+		if (wakes_in_cache(cache) && used > most)
+			most = used;
+	}
+	if (fill)
+		return partly <= 1 && !(own_has_room && others);
+	return most <= least + 1;
+}
+
+static bool order_right(bool fill, int caller, int to)
+{
+	int i;
+
+	if (!cores_differ(caller) || !destination_first(caller, to))
+		return false;
+	for (i = 0; i < MAX_NODES; i++) {
+		if (!caches_right(fill, caller, i))
+			return false;
+	}
+	return true;
+}
+
+static void show_wakes(int helpers, int to)
+{
+	char text[256] = "";
+	size_t len = 0;
+	int i;
+
+	for (i = 0; i < trace.nr_wakes && len < sizeof(text) - 8; i++)
+		len += snprintf(text + len, sizeof(text) - len, " %d",
+				trace.wakes[i].cpu);
+	ksft_print_msg("%d helpers, to node %d:%s\n", helpers, to, text);
+}
+
+/* Some helpers, no more than there are idle cores, and every destination. */
+static void test_order(const void *arg)
+{
+	bool fill = !strcmp(arg, "fill");
+	int caller = cpu_list[0], max, helpers, i, move;
+	struct region r;
+
+	max = nr_cores() - 1;
+	if (max < 1 || nr_nodes < 2)
+		skip("needs two cores and two nodes with memory");
+	if (max > ORDER_HELPERS)
+		max = ORDER_HELPERS;
+	mode_enter(MODE_PARALLEL);
+	knob("placement", arg);
+	pin(0, caller);
+	region_make(&r, &base_pages, nodes[0], false);
+	trace_start();
+
+	for (helpers = 1; helpers <= max; helpers++) {
+		int full = 0, right = 0;
+
+		teams_of(helpers);
+		for (move = 0; move < ORDER_MOVES; move++) {
+			int from = nodes[move % nr_nodes];
+			int to = nodes[(move + 1) % nr_nodes];
+
+			usleep(ORDER_PAUSE_US);
+			require(!region_move_pages(&r, from, to), "not moved");
+			trace_read();
+			require(trace.nr_wakes <= helpers, "%d CPUs asked, not %d",
+				trace.nr_wakes, helpers);
+			for (i = 0; i < trace.nr_wakes; i++)
+				require(trace.wakes[i].cpu != caller,
+					"the caller helps itself");
+			if (trace.nr_wakes < helpers)
+				continue;
+			full++;
+			if (order_right(fill, caller, to))
+				right++;
+			else
+				show_wakes(helpers, to);
+		}
+		ksft_print_msg("%d helpers: %d of %d moves in order\n", helpers,
+			       right, full);
+		require(full >= ORDER_FULL, "hardly ever %d idle CPUs", helpers);
+		require(2 * right > full, "not in order");
+	}
+	require(region_intact(&r), "failed");
+	region_free(&r);
+}
+
+/* From node to node, around all of them, by every call. */
+static void test_around(const void *arg)
+{
+	enum copy_mode mode = *(const enum copy_mode *)arg;
+	const struct kind *kinds[] = { &base_pages, &huge_pages };
+	size_t kind;
+	int i;
+
+	if (nr_nodes < 2)
+		skip("needs two nodes with memory");
+	mode_enter(mode);
+	for (kind = 0; kind < ARRAY_SIZE(kinds); kind++) {
+		struct region r;
+
+		region_make(&r, kinds[kind], nodes[0], false);
+		for (i = 0; i < 3 * nr_nodes; i++) {
+			int from = nodes[i % nr_nodes];
+			int to = nodes[(i + 1) % nr_nodes];
+			int err;
+
+			if (i < nr_nodes)
+				err = region_move_pages(&r, from, to);
+			else if (i < 2 * nr_nodes)
+				err = region_mbind(&r, from, to);
+			else
+				err = region_migrate_pages(&r, from, to);
+			require(!err && region_on_node(&r, to) &&
+				region_intact(&r), "%s from %d to %d",
+				kinds[kind]->name, from, to);
+		}
+		region_free(&r);
+	}
+}
+
+/* A directory of cgroup version 2, and a group with some CPUs in it. */
+static char cgroups[32], group[64];
+
+static void group_make(const char *list)
+{
+	char path[96];
+
+	snprintf(cgroups, sizeof(cgroups), "/tmp/migrate_topology.XXXXXX");
+	require(mkdtemp(cgroups) &&
+		!mount("cgroup2", cgroups, "cgroup2", 0, NULL), "no cgroup2: %s",
+		strerror(errno));
+	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", cgroups);
+	require(!file_write(path, "+cpuset"), "no cpusets");
+	snprintf(group, sizeof(group), "%s/some", cgroups);
+	require(!mkdir(group, 0755), "cannot make a group");
+	snprintf(path, sizeof(path), "%s/cpuset.cpus", group);
+	require(!file_write(path, list), "cannot have the CPUs %s", list);
+}
+
+static void group_enter(void)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
+	require(!file_write(path, "0"), "cannot enter the cgroup");
+}
+
+static void group_remove(void)
+{
+	rmdir(group);
+	umount2(cgroups, MNT_DETACH);
+	rmdir(cgroups);
+}
+
+/* Runs a function in the cgroup, in a process of its own. */
+static void in_group(const char *list, void (*fn)(const void *arg),
+		     const void *arg)
+{
+	int status;
+	pid_t pid;
+
+	group_make(list);
+	pid = fork();
+	if (!pid) {
+		group_enter();
+		fn(arg);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	group_remove();
+	require(WIFEXITED(status) && !WEXITSTATUS(status), "failed");
+}
+
+/* Moves in both ways of sharing, until helpers have worked; none elsewhere. */
+static void move_within(const void *arg)
+{
+	const bool *allowed = arg;
+	int wakes = 0, helps = 0, move, i;
+	struct region r;
+
+	region_make(&r, &huge_pages, nodes[0], false);
+	trace_start();
+	for (move = 0; move < ROUNDS && (move < 8 || !helps); move++) {
+		int from = nodes[move % nr_nodes];
+		int to = nodes[(move + 1) % nr_nodes];
+
+		mode_enter(move / 2 % 2 ? MODE_THREADS : MODE_PARALLEL);
+		require(!region_move_pages(&r, from, to) && region_intact(&r),
+			"from %d to %d", from, to);
+		trace_read();
+		for (i = 0; i < trace.nr_wakes; i++)
+			require(allowed[trace.wakes[i].cpu],
+				"CPU %d is asked", trace.wakes[i].cpu);
+		for (i = 0; i < MAX_CPUS; i++)
+			require(allowed[i] || !trace.helped[i],
+				"CPU %d helps", i);
+		wakes += trace.nr_wakes;
+		helps += trace.nr_helps;
+	}
+	ksft_print_msg("%d CPUs asked, %d steps of helpers\n", wakes, helps);
+	require(helps, "nobody has helped");
+	region_free(&r);
+}
+
+static void move_pinned(const void *arg)
+{
+	const bool *allowed = arg;
+	int cpu;
+
+	for (cpu = 0; !allowed[cpu]; cpu++)
+		;
+	pin(0, cpu);
+	move_within(arg);
+}
+
+/* The upper half of the CPUs: on several nodes, not those of the first one. */
+static void test_cpuset(const void *arg)
+{
+	bool pinned = *(const bool *)arg;
+	bool allowed[MAX_CPUS] = { 0 };
+	char list[256] = "";
+	size_t len = 0;
+	int i;
+
+	if (nr_cpus < 4 || nr_nodes < 2)
+		skip("needs 4 CPUs and two nodes with memory");
+	trace_start();
+	for (i = nr_cpus / 2; i < nr_cpus; i++) {
+		allowed[cpu_list[i]] = true;
+		len += snprintf(list + len, sizeof(list) - len, "%s%d",
+				len ? "," : "", cpu_list[i]);
+	}
+	in_group(list, pinned ? move_pinned : move_within, allowed);
+}
+
+/* Returns when the CPU is busy. */
+static pid_t hog_start(int cpu, bool realtime)
+{
+	struct sched_param param = { .sched_priority = 1 };
+	int ready[2];
+	char byte = 0;
+	pid_t pid;
+
+	require(!pipe(ready), "no pipe");
+	pid = fork();
+	if (pid) {
+		close(ready[1]);
+		require(read(ready[0], &byte, 1) == 1, "no hog");
+		close(ready[0]);
+		return pid;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin(0, cpu);
+	if ((realtime && sched_setscheduler(0, SCHED_FIFO, &param)) ||
+	    write(ready[1], &byte, 1) != 1)
+		_exit(1);
+	for (;;)
+		;
+}
+
+static void hog_stop(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* What a number of moves has seen, beside other CPUs that are busy. */
+struct busy {
+	int wakes;
+	int highpri;
+	int helps;
+};
+
+static struct busy move_beside(struct region *r, int flags)
+{
+	size_t n = r->size / PAGE, i;
+	struct busy seen = { 0 };
+	int *status, *target;
+	void **pages;
+	int move, j;
+
+	pages = calloc(n, sizeof(*pages));
+	target = calloc(n, sizeof(*target));
+	status = calloc(n, sizeof(*status));
+	require(pages && target && status, "no memory");
+	for (move = 0; move < BUSY_MOVES; move++) {
+		for (i = 0; i < n; i++) {
+			pages[i] = r->map + i * PAGE;
+			target[i] = nodes[(move + 1) % 2];
+		}
+		trace_clear();
+		require(!sys_move_pages(0, n, pages, target, status, flags) &&
+			region_on_node(r, target[0]), "not moved");
+		trace_read();
+		seen.wakes += trace.nr_wakes;
+		for (j = 0; j < trace.nr_wakes; j++)
+			seen.highpri += trace.wakes[j].highpri;
+		seen.helps += trace.nr_helps;
+	}
+	require(region_intact(r), "failed");
+	free(pages);
+	free(target);
+	free(status);
+	ksft_print_msg("%d CPUs asked, %d with priority, %d steps of helpers\n",
+		       seen.wakes, seen.highpri, seen.helps);
+	return seen;
+}
+
+/* In a cpuset of two CPUs: one for the caller, and one that has a hog. */
+static void beside_hog(const void *arg)
+{
+	int caller = cpu_list[0], other = cpu_list[1];
+	struct busy seen;
+	struct region r;
+	pid_t hog;
+
+	mode_enter(MODE_PARALLEL);
+	pin(0, caller);
+	region_make_own(&r, &base_pages);
+	teams_of(nr_cpus - 1);
+	trace_start();
+	hog = hog_start(other, false);
+
+	knob("priority", "normal");
+	require(!move_beside(&r, MPOL_MF_MOVE).wakes, "a busy CPU is asked");
+	require(!move_beside(&r, MPOL_MF_MOVE | MPOL_MF_MOVE_MT).wakes,
+		"a busy CPU is asked by a flag");
+
+	knob("priority", "high");
+	seen = move_beside(&r, MPOL_MF_MOVE);
+	require(2 * seen.wakes > BUSY_MOVES && seen.highpri == seen.wakes,
+		"a busy CPU is not asked with high priority");
+	require(seen.helps, "it does not help");
+
+	knob("priority", "normal");
+	require(!setpriority(PRIO_PROCESS, 0, -5), "cannot have a priority");
+	require(!move_beside(&r, MPOL_MF_MOVE).wakes,
+		"a busy CPU is asked for a priority alone");
+	seen = move_beside(&r, MPOL_MF_MOVE | MPOL_MF_MOVE_MT);
+	require(2 * seen.wakes > BUSY_MOVES && seen.highpri == seen.wakes,
+		"a busy CPU is not asked by one who has priority");
+	hog_stop(hog);
+
+	/* The scheduler gives a little time to others even then. */
+	hog = hog_start(other, true);
+	seen = move_beside(&r, MPOL_MF_MOVE | MPOL_MF_MOVE_MT);
+	hog_stop(hog);
+	require(2 * seen.wakes < BUSY_MOVES, "a real-time task is disturbed");
+	region_free(&r);
+}
+
+static void test_priority(const void *arg)
+{
+	char list[32];
+
+	if (nr_cpus < 2 || nr_nodes < 2)
+		skip("needs two CPUs and two nodes with memory");
+	trace_start();
+	snprintf(list, sizeof(list), "%d,%d", cpu_list[0], cpu_list[1]);
+	in_group(list, beside_hog, arg);
+}
+
+static int cpu_set_online(int cpu, bool online)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
+	return file_write(path, online ? "1" : "0");
+}
+
+static void all_online(void)
+{
+	int i;
+
+	for (i = 0; i < nr_cpus; i++)
+		cpu_set_online(cpu_list[i], true);
+}
+
+/* Takes CPUs away and brings them back; counts how often that went well. */
+static void come_and_go(int *changes)
+{
+	int i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;) {
+		for (i = 1; i < nr_cpus; i++)
+			*changes += !cpu_set_online(cpu_list[i], false) &&
+				    !cpu_set_online(cpu_list[i], true);
+	}
+}
+
+static void test_hotplug(const void *arg)
+{
+	uint64_t batches, bytes;
+	int *changes, moves = 0;
+	struct region r, huge;
+	time_t end;
+	pid_t pid;
+
+	if (first_of(cpu_list[nr_cpus - 1], "online") < 0 || nr_nodes < 2)
+		skip("needs CPU hot-plug and two nodes with memory");
+	changes = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	require(changes != MAP_FAILED, "no memory");
+	mode_enter(MODE_PARALLEL);
+	region_make_own(&r, &base_pages);
+	region_make_own(&huge, &huge_pages);
+	batches = stat_read("team_batches");
+	bytes = stat_read("bytes_helpers");
+
+	pid = fork();
+	if (!pid)
+		come_and_go(changes);
+	end = time(NULL) + HOTPLUG_S;
+	while (time(NULL) < end || *changes < HOTPLUG_MIN) {
+		int from = nodes[moves % nr_nodes];
+		int to = nodes[(moves + 1) % nr_nodes];
+
+		knob("parallel_batches", moves / 2 % 2 ? "1" : "0");
+		require(!region_move_pages(&r, from, to) &&
+			region_on_node(&r, to) && region_intact(&r) &&
+			!region_move_pages(&huge, from, to) &&
+			region_on_node(&huge, to) && region_intact(&huge),
+			"after %d moves", moves);
+		moves++;
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	all_online();
+	batches = stat_read("team_batches") - batches;
+	bytes = stat_read("bytes_helpers") - bytes;
+	ksft_print_msg("%d moves, %d CPUs away and back, %llu batches and %llu KiB of helpers\n",
+		       moves, *changes, (unsigned long long)batches,
+		       (unsigned long long)bytes / KB);
+	require(batches && bytes, "nobody has helped");
+	region_free(&r);
+	region_free(&huge);
+}
+
+static const struct {
+	const char *name;
+	test_fn fn;
+	const void *arg;
+} tests[] = {
+	{ "spread: cores, nodes and caches in order", test_order, "spread" },
+	{ "fill: cores, nodes and caches in order", test_order, "fill" },
+	{ "threads: around all nodes", test_around,
+	  &(const enum copy_mode){ MODE_THREADS } },
+	{ "parallel: around all nodes", test_around,
+	  &(const enum copy_mode){ MODE_PARALLEL } },
+	{ "cpuset: no helper outside", test_cpuset, &(const bool){ false } },
+	{ "cpuset: help for a pinned task, none from outside", test_cpuset,
+	  &(const bool){ true } },
+	{ "priority: busy CPUs", test_priority, NULL },
+	{ "hot-plug: CPUs come and go", test_hotplug, NULL },
+};
+
+int main(void)
+{
+	size_t i;
+
+	tests_start(ARRAY_SIZE(tests));
+	find_topology();
+	for (i = 0; i < ARRAY_SIZE(tests); i++)
+		test_run(tests[i].name, TIMEOUT, tests[i].fn, tests[i].arg);
+	/* A test that was ended may have left some away. */
+	all_online();
+	tests_end();
+}

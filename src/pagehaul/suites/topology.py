@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The `topology` suite: machines with many CPUs, caches and nodes, and with nodes without CPUs."""
+
+import shlex
+
+from pagehaul import build, host, vm
+from pagehaul.suites.guests import Program, run_programs, selftests
+from pagehaul.suites.outcomes import Outcome, prefixed
+
+# Two caches of two cores of two threads on one node, and memory far away from them; and four nodes
+# with far more CPUs than a small host has. Movable memory is what can be taken offline.
+_DIES = vm.Guest(
+    cpus=8,
+    nodes=1,
+    memory_only_nodes=1,
+    topology="sockets=1,dies=2,cores=2,threads=2",
+    append=("movablecore=1G",),
+)
+_NODES = vm.Guest(
+    cpus=16,
+    nodes=4,
+    memory_mb=4096,
+    topology="sockets=4,cores=2,threads=2",
+    append=("movablecore=2G",),
+)
+
+_SHARED = "threads parallel"
+
+# What runs in each: a few kinds of memory that take ways of their own, and all but pages of 1 GB,
+# for which there is no room.
+_RUNS = {
+    "dies": (
+        _DIES,
+        {
+            "migrate_topology": "",
+            "migrate_content": f"-k base,mthp_64k,thp,tmpfs,hugetlb_2m {_SHARED}",
+        },
+    ),
+    "nodes": (
+        _NODES,
+        {
+            "migrate_topology": "",
+            "migrate_content": f"-x hugetlb_1g {_SHARED}",
+            "migrate_pinned": _SHARED,
+        },
+    ),
+}
+
+
+def run() -> list[Outcome]:
+    """Check who helps, and that pages stay right, in each of the guests."""
+    host.require("e2fsprogs", "xfsprogs")
+    kernel = build.build("pagehaul")
+    names = {name for _, runs in _RUNS.values() for name in runs}
+    directory = selftests(kernel.tree, "migrate_copy", sorted(names))
+    outcomes: list[Outcome] = []
+    for name, (guest, runs) in _RUNS.items():
+        programs = [
+            Program(program, f"{shlex.quote(str(directory / program))} {arguments}")
+            for program, arguments in runs.items()
+        ]
+        for label, found in run_programs(f"topology-{name}", kernel, guest, programs).items():
+            outcomes += prefixed(f"{name}: {label}: ", found)
+    return outcomes
