@@ -52,6 +52,8 @@ class Effort:
 EFFORTS = {
     ("parallel", True): Effort(2, 4, 64, 4, 24, 900.0),
     ("parallel", False): Effort(4, 3, 1024, 3, 24, 7200.0),
+    ("dies", True): Effort(1, 3, 64, 3, 6, 600.0),
+    ("dies", False): Effort(2, 3, 1024, 3, 24, 3600.0),
     ("icount", True): Effort(1, 1, 1, 5, 5, 600.0),
     ("icount", False): Effort(2, 1, 1, 5, 5, 3600.0),
 }

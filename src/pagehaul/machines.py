@@ -58,7 +58,7 @@ class Machine(Protocol):
         """Return the kernels to boot alternately, or the only one that there is."""
 
     def machines(self) -> tuple[str, ...]:
-        """Which of "parallel" and "icount" it can be."""
+        """Which of "parallel", "icount" and "dies" it can be."""
 
     def size(self, machine: str, quick: bool) -> Size:
         """How much it can measure."""
@@ -152,8 +152,8 @@ class Guests:
         return tuple(self.images)
 
     def machines(self) -> tuple[str, ...]:
-        """Both kinds."""
-        return ("icount", "parallel")
+        """All kinds."""
+        return ("icount", "parallel", "dies")
 
     def nodes(self) -> tuple[int, int]:
         """Both nodes."""
@@ -167,6 +167,13 @@ class Guests:
         if not quick:
             spare = (memory_available_mb() - _HOST_RESERVE_MB) // len(self.images)
             memory = next((mb for mb in _FULL_GUEST_MB if mb <= spare), _FULL_GUEST_MB[-1])
+        if machine == "dies":
+            # Two caches, each with a CPU besides that of the caller, and memory far from both.
+            cpus = max(4, cpus)
+            dies = f"sockets=1,dies=2,cores={cpus // 2},threads=1"
+            return vm.Guest(
+                cpus=cpus, nodes=1, memory_only_nodes=1, memory_mb=memory, topology=dies
+            )
         append = ("hugepagesz=1G", "hugepages=0:1,1:1") if memory >= _FULL_GUEST_MB[1] else ()
         return vm.Guest(
             cpus=cpus,
@@ -206,7 +213,7 @@ class Guests:
             kvm = vm.kvm_works(self.images[kernels[0]].image)
             guest = replace(guest, accel="kvm" if kvm else "tcg")
         with TemporaryDirectory(prefix="turns-", dir=cache_dir()) as name:
-            referee = Referee(Path(name), turns, in_turns=machine == "parallel")
+            referee = Referee(Path(name), turns, in_turns=not guest.icount)
 
             def boot(kernel: str) -> vm.Result:
                 def listen(stream: str, data: bytes) -> None:
@@ -241,7 +248,7 @@ class Guests:
             self.described[machine] = {
                 "accelerator": result.accel,
                 "cpus": guest.cpus,
-                "nodes": guest.nodes,
+                "nodes": guest.nodes + guest.memory_only_nodes,
                 "memory_mb": guest.memory_mb,
             }
             parsed = parse_lines(result.stdout, result.returncode, result.stderr, str(result.log))
@@ -280,8 +287,8 @@ class Host:
         return ("pagehaul" if _MIGRATE_COPY.is_dir() else "vanilla",)
 
     def machines(self) -> tuple[str, ...]:
-        """Instructions are counted in a guest only."""
-        return ("parallel",)
+        """Instructions are counted in a guest only; the caches are those that there are."""
+        return ("parallel", "dies")
 
     def nodes(self) -> tuple[int, int]:
         """Return the first two nodes that have memory."""
@@ -340,16 +347,15 @@ class Host:
     def environment(self) -> dict[str, Any]:
         """Return the machine."""
         first, second = self.nodes()
+        here = {
+            "accelerator": "none",
+            "cpus": os.cpu_count(),
+            "nodes": len(nodes_with_memory()),
+            "from": first,
+            "to": second,
+        }
         return {
-            "machines": {
-                "parallel": {
-                    "accelerator": "none",
-                    "cpus": os.cpu_count(),
-                    "nodes": len(nodes_with_memory()),
-                    "from": first,
-                    "to": second,
-                }
-            },
+            "machines": dict.fromkeys(self.machines(), here),
             "kernels": {self.kernels()[0]: platform.release()},
             "host": {"cpu": cpu_model(), "cpus": os.cpu_count()},
         }

@@ -72,9 +72,15 @@ def _colour(column: Column, heads: Sequence[Column]) -> str:
         return _OFF
     if method == "batch" and not column.settings:
         return _BATCH
-    alike = [head for head in heads if head.method == method]
-    palette = _CALLERS if method == "callers" else _COLOURS
-    return palette[alike.index(column) % len(palette)]
+    if method == "callers":
+        alike = [head for head in heads if head.method == method]
+        return _CALLERS[alike.index(column) % len(_CALLERS)]
+    others = [
+        head
+        for head in heads
+        if head.method in ("threads", "parallel") or (head.method == "batch" and head.settings)
+    ]
+    return _COLOURS[others.index(column) % len(_COLOURS)]
 
 
 def _compared(rows: Sequence[Row]) -> list[Column]:

@@ -132,6 +132,16 @@ def by_folio_size(engine: str = "CPU threads") -> dict[tuple[int, int], float]:
     return found
 
 
+def by_placement() -> dict[tuple[str, int], float]:
+    """GB/s by (placement, threads): Garg, 2025; the placements are "spread" and "fill"."""
+    names = {"spread across CCDs": "spread", "fill one CCD first": "fill"}
+    return {
+        (names[figure.condition], int(figure.row.split()[0])): figure.value
+        for figure in figures()
+        if figure.source == "garg-2025" and figure.condition in names
+    }
+
+
 def classic() -> dict[tuple[str, str], tuple[float, float]]:
     """(GB/s, ratio to the published vanilla) by (row, condition): Khandual and Yan, 2017.
 

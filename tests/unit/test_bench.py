@@ -28,7 +28,7 @@ def options(line: str) -> dict[str, Any]:
         name, _, value = word.removeprefix("--").partition("=")
         if name == "knob":
             knob, _, setting = value.partition("=")
-            found["knobs"][knob] = int(setting)
+            found["knobs"][knob] = int(setting) if setting.isdigit() else setting
         else:
             found[name] = int(value) if value else True
     return found
@@ -49,7 +49,8 @@ class Model:
         return self.only
 
     def machines(self) -> tuple[str, ...]:
-        return ("icount", "parallel") if len(self.only) == 2 else ("parallel",)
+        here = ("parallel", "dies")
+        return ("icount", *here) if len(self.only) == 2 else here
 
     def nodes(self) -> tuple[int, int]:
         return 0, 1
@@ -149,6 +150,22 @@ def test_methods_set_their_knobs_on_pagehaul_and_none_on_vanilla() -> None:
         ("pagehaul", 1, (("enabled", 1), ("max_helpers", 1), ("parallel_batches", 0))),
         ("pagehaul", 1, (("enabled", 1), ("max_helpers", 1), ("parallel_batches", 1))),
     }
+
+
+def test_placements_are_set_by_name() -> None:
+    model = Model()
+    measure(model, "placement")
+    knobs = [line["knobs"] for _, line in model.boots[0] if "placement" in line["knobs"]]
+    assert {found["placement"] for found in knobs} == {"spread", "fill"}
+    assert all((found["parallel_batches"], found["max_helpers"]) == (1, 1) for found in knobs)
+
+
+def test_a_guest_with_two_dies_has_all_cpus_on_one_node(tmp_path: Path) -> None:
+    guest = machines.Guests(tmp_path, {})._guest("dies", quick=True)
+    assert guest.cpus >= 4
+    assert guest.topology == f"sockets=1,dies=2,cores={guest.cpus // 2},threads=1"
+    assert guest.node_cpus() == [range(guest.cpus)]
+    assert guest.memory_only_nodes == 1
 
 
 def test_rounds_go_through_the_methods_of_a_shape() -> None:

@@ -31,6 +31,12 @@ def test_folio_size_throughputs() -> None:
     assert published.by_folio_size("DMA offload")[2048, 16] == 55.45
 
 
+def test_placement_throughputs() -> None:
+    placed = published.by_placement()
+    assert len(placed) == 10
+    assert (placed["spread", 8], placed["fill", 8]) == (37.07, 11.08)
+
+
 def test_classic_is_the_median_of_two_runs() -> None:
     classic = published.classic()
     vanilla, one = classic["195 huge pages", "Vanilla"]

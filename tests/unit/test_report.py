@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import report
+from pagehaul import plots, report
 from pagehaul.cli import main
 from pagehaul.results import Hog, Integrity, Remap, Results, Row, Touch, compare, dump
-from pagehaul.tables import experiment_table, published_table, shape_label
+from pagehaul.tables import Column, experiment_table, published_table, shape_label
 
 
 def row(
@@ -129,12 +129,24 @@ def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
             instructions=1000.0,
         )
     )
+    rows.append(row("placement", "serial", speed, kernel="vanilla"))
+    for placement, middle in (("spread", 4.0), ("fill", 3.0)):
+        rows.append(
+            row(
+                "placement",
+                "parallel",
+                (2.0, middle, 5.0),
+                threads=4,
+                settings={"placement": placement},
+            )
+        )
     environment = {
         "date": "2026-11-20",
         "kernels": {"vanilla": "6.12.1", "pagehaul": "6.12.1"},
         "machines": {
             "parallel": {"accelerator": accelerator},
             "icount": {"accelerator": accelerator},
+            "dies": {"accelerator": accelerator},
         },
         "notes": ["a <note>"],
     }
@@ -230,6 +242,14 @@ def test_emulated_throughputs_carry_a_warning(accelerator: str) -> None:
     assert ("mean nothing by themselves" in caption) == (accelerator == "tcg")
 
 
+@pytest.mark.parametrize("accelerator", ["tcg", "kvm", "none"])
+def test_placements_stand_side_by_side_and_carry_a_warning(accelerator: str) -> None:
+    table = experiment_table(results(accelerator=accelerator), "placement")
+    assert table.header[2:] == ("4 CPUs, placement spread", "4 CPUs, placement fill")
+    assert table.rows[0][2:] == ("2.00x (1.00-2.50)", "1.50x (1.00-2.50)")
+    assert ("no caches" in table.caption) == (accelerator != "none")
+
+
 def test_published_ratios_stand_beside_measured_ones() -> None:
     table = published_table(results(), "folio-count")
     assert table is not None
@@ -243,6 +263,9 @@ def test_published_ratios_stand_beside_measured_ones() -> None:
     classic = published_table(results(), "classic")
     assert classic is not None
     assert classic.rows[0][1:4] == ("0.95x", "1.50x", "1.57 GB/s")
+    placement = published_table(results(), "placement")
+    assert placement is not None
+    assert placement.rows[2] == ("4", "2.00x", "1.50x", "29.94", "10.99")
     assert published_table(results(), "callers") is None
 
 
@@ -274,7 +297,7 @@ def test_the_page_is_complete_in_itself() -> None:
     checker = _Checker()
     checker.feed(text)
     assert checker.open == []
-    assert checker.count["svg"] == 9
+    assert checker.count["svg"] == 10
     assert "prefers-color-scheme: dark" in text
     assert "currentColor" in text
     assert "#010203" not in text
@@ -286,6 +309,19 @@ def test_the_page_is_complete_in_itself() -> None:
     )
     assert not re.search(r"<(script|link|img)\b", text)
     assert "a &lt;note&gt;" in text
+
+
+def test_columns_of_one_plot_differ_in_colour() -> None:
+    heads = [
+        Column("vanilla", "serial", 1),
+        Column("vanilla", "callers", 4),
+        Column("pagehaul", "batch", 1),
+        Column("pagehaul", "batch", 1, (("batch_pages", "8192"),)),
+        Column("pagehaul", "threads", 4),
+        Column("pagehaul", "parallel", 4, (("placement", "spread"),)),
+        Column("pagehaul", "parallel", 4, (("placement", "fill"),)),
+    ]
+    assert len({plots._colour(head, heads) for head in heads}) == len(heads)
 
 
 def test_ids_of_plots_do_not_collide() -> None:

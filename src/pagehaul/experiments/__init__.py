@@ -10,6 +10,7 @@ from pagehaul.experiments import (
     folio_size,
     hugetlb,
     path_length,
+    placement,
     policy,
     stall,
 )
@@ -30,6 +31,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         stall,
         first_folio,
         busy,
+        placement,
     )
 }
 

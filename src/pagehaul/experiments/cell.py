@@ -100,8 +100,9 @@ class Size:
 class Experiment:
     """A published table: its cells, and the machine it needs.
 
-    machine is "parallel", CPUs that really run at once, or "icount", one CPU that counts its
-    instructions. packages are those of Debian whose programs it runs.
+    machine is "parallel", CPUs that really run at once; "icount", one CPU that counts its
+    instructions; or "dies", CPUs of two dies on the first node. packages are those of Debian whose
+    programs it runs.
     """
 
     name: str
