@@ -231,6 +231,7 @@ class Guests:
                         timeout=timeout,
                         stdin="".join(f"{turn.line}\n" for turn in turns if turn.kernel == kernel),
                         on_output=listen,
+                        watched=[referee.directory(kernel)],
                     )
                 except BaseException:
                     referee.abandon()

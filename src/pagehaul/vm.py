@@ -195,11 +195,13 @@ def run(
     on_output: Callable[[str, bytes], None] | None = None,
     on_restart: Callable[[], None] | None = None,
     allow: Sequence[str] = (),
+    watched: Sequence[Path] = (),
 ) -> Result:
     """Boot `kernel` in `guest`, run `command` as root with the repository as working directory.
 
     timeout, in seconds, covers the boot. on_output gets ("stdout"|"stderr", data) as it comes.
-    allow are regular expressions of console messages that would be an error otherwise. A non-zero
+    allow are regular expressions of console messages that would be an error otherwise. watched are
+    directories in which the guest is to see what changes on the host meanwhile. A non-zero
     exit status is the caller's business; GuestError is raised, with the last lines of the console,
     when the kernel panics, oopses, warns or hangs, when the guest ends before its command, and when
     the time is up. The console's log is kept in any case.
@@ -221,7 +223,9 @@ def run(
     for boot in itertools.count(1):
         work = Path(tempfile.mkdtemp(prefix="guest-", dir=cache_dir()))
         try:
-            return _run(kernel, guest, command, timeout, log, stdin, on_output, allow, work)
+            return _run(
+                kernel, guest, command, timeout, log, stdin, on_output, allow, watched, work
+            )
         except _StaleBreakpoint as broken:
             if boot == _BOOTS or (broken.began and on_restart is None):
                 raise
@@ -247,6 +251,7 @@ def _run(
     stdin: str | None,
     on_output: Callable[[str, bytes], None] | None,
     allow: Sequence[str],
+    watched: Sequence[Path],
     work: Path,
 ) -> Result:
     stdin_file = Path("/dev/null")
@@ -261,6 +266,8 @@ def _run(
         encoding="utf-8",
     )
     vng = _vng(kernel, guest, [*_machine(guest), *_ports(work)], [REPO, work])
+    # The guest has overlays over /home and other directories. They remember what is not there.
+    vng += [f"--rodir={path}" for path in watched]
     vng += ["--verbose", "--exec", f"sh {shlex.quote(str(script))}"]
     streams = {name: bytearray() for name in ("stdout", "stderr", "status")}
     started = time.monotonic()

@@ -65,6 +65,11 @@ def test_long_output_comes_back_whole(boot: Booted) -> None:
     assert result.stdout == "".join(f"{number}\n" for number in range(1, 100001))
 
 
+def test_watched_directories_are_mounted_by_themselves(boot: Booted, tmp_path: Path) -> None:
+    boot('echo 0 > "$status"', watched=[tmp_path])
+    assert f"--rodir={tmp_path} " in boot.vng.with_name("vng.arguments").read_text()
+
+
 def test_nothing_is_left_in_the_cache(boot: Booted, cache: Path) -> None:
     boot('echo 0 > "$status"')
     assert list(cache.glob("guest-*")) == []
