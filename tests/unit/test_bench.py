@@ -231,9 +231,10 @@ def test_busy_is_compared_with_busy_and_tells_what_the_hogs_lose() -> None:
         ("idle", True),
         ("busy", False),
     }
-    (row,) = (
+    row, high = (
         r for r in results.rows if (r.condition, r.method, r.folio_kb) == ("busy", "parallel", 2048)
     )
+    assert (dict(row.settings), dict(high.settings)) == ({}, {"priority": "high"})
     assert row.vs_vanilla == pytest.approx(1.5)
     assert row.hog is not None
     ns = row.bytes // 3

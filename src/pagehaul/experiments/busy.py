@@ -10,8 +10,8 @@ from pagehaul.experiments.cell import METHODS, Cell, Experiment, Shape, Size, co
 QUICK = {64: (256,), 2048: (16,)}
 QUICK_METHODS = ("batch", "parallel")
 
-# What is tried besides the kernel's own settings.
-FURTHER_SETTINGS: tuple[Mapping[str, str], ...] = ()
+# What is tried besides the kernel's own settings: helpers on CPUs that are not idle.
+FURTHER_SETTINGS: tuple[Mapping[str, str], ...] = ({"priority": "high"},)
 
 
 def _cells(size: Size) -> tuple[Cell, ...]:
