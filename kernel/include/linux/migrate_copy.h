@@ -52,10 +52,12 @@ struct migrate_copy_work {
  * struct migrate_copy_team - CPUs that take whole batches of one request
  * @work: How they are woken and brought back.
  * @next_batch: Migrates the next batch as a helper, see migrate_copy_team_start().
+ * @scopes: The memalloc scopes of whoever has started it, PF_MEMALLOC*.
  */
 struct migrate_copy_team {
 	struct migrate_copy_work work;
 	bool (*next_batch)(struct migrate_copy_team *team);
+	unsigned int scopes;
 };
 
 /**

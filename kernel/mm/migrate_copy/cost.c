@@ -139,7 +139,9 @@ static bool sample_helper(u32 *call_ns, u32 *start_ns)
 	now = local_clock();
 	migrate_copy_helpers_retract(&sample.work);
 	*call_ns = called + local_clock() - now;
-	*start_ns = started > offered ? started - offered : 0;
+	/* The clocks of two CPUs may differ. */
+	*start_ns = started > offered ?
+		    min_t(u64, started - offered, SAMPLE_TIMEOUT_NS) : 0;
 	return started;
 }
 
@@ -170,9 +172,10 @@ static u32 lower_quartile(u32 *ns, unsigned int nr)
 static void calibrate_copy(void)
 {
 	int near = numa_mem_id(), far = next_node_in(near, node_states[N_MEMORY]);
-	struct page *from = alloc_pages_node(near, GFP_KERNEL | __GFP_ZERO,
+	gfp_t gfp = GFP_KERNEL | __GFP_THISNODE | __GFP_NOWARN;
+	struct page *from = alloc_pages_node(near, gfp | __GFP_ZERO,
 					     SAMPLE_ORDER);
-	struct page *to = alloc_pages_node(far, GFP_KERNEL, SAMPLE_ORDER);
+	struct page *to = alloc_pages_node(far, gfp, SAMPLE_ORDER);
 	u32 ns[NR_SAMPLES];
 	int i;
 

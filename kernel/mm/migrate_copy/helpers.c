@@ -368,24 +368,36 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 	return work->nr_helpers;
 }
 
+/* Look for steps again, unless the CPU has got something else to do. */
+static bool wake_again(struct migrate_copy_helper *h,
+		       struct migrate_copy_work *work)
+{
+	/* In the middle of a step it will look again without that. */
+	if (READ_ONCE(h->slot) != work)
+		return false;
+	if (!work->highpri && !available_idle_cpu(h->cpu))
+		return false;
+	return queue_work_on(h->cpu, helper_wq[priority_of(work)], &h->item);
+}
+
 /**
- * migrate_copy_helpers_wake_again() - There are new steps to do.
+ * migrate_copy_helpers_wake_again() - There is one more step to do.
  * @work: The work, offered to CPUs by migrate_copy_helpers_wake().
  *
- * Those of its helpers that found no step look once more; the others have not
- * stopped looking.
+ * One of its helpers that have found no step looks again, if its CPU is still
+ * one that may help; the others have not stopped looking.
  *
- * Context: Process context. Takes no lock that reclaim may hold, allocates
- * nothing.
+ * Context: Process context. Takes no lock under which anybody may sleep, and
+ * allocates nothing.
  */
 void migrate_copy_helpers_wake_again(struct migrate_copy_work *work)
 {
-	enum migrate_copy_priority priority = priority_of(work);
 	struct migrate_copy_helper *h;
 
-	/* An item that is still queued will find them, too. */
-	for (h = work->helpers; h; h = h->next)
-		queue_work_on(h->cpu, helper_wq[priority], &h->item);
+	for (h = work->helpers; h; h = h->next) {
+		if (wake_again(h, work))
+			break;
+	}
 }
 
 /*

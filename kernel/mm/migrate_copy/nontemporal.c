@@ -101,7 +101,8 @@ int migrate_copy_page_nontemporal(struct page *dst, struct page *src)
 /**
  * migrate_copy_nontemporal_done() - Order copies before what follows.
  *
- * Context: Any; on the CPU that made the copies.
+ * Context: Any; by the task that made the copies. A CPU that it has left since
+ * has ordered them when it switched tasks.
  */
 void migrate_copy_nontemporal_done(void)
 {

@@ -4,6 +4,7 @@
  * reasons and priority in /sys/kernel/mm/migrate_copy/.
  */
 #include <linux/bits.h>
+#include <linux/capability.h>
 #include <linux/mempolicy.h>
 #include <linux/migrate.h>
 #include <linux/sched.h>
@@ -61,9 +62,10 @@ bool migrate_copy_is_highpri(unsigned int asked)
  * migrate_copy_asked() - What a system call asks migrate_pages() for.
  * @mpol_flags: The flags of the call, MPOL_MF_*.
  *
- * Who has been given a priority above all ordinary tasks has it for the help
- * that he asks for, too. It needs CAP_SYS_NICE or a limit raised by somebody who
- * has it, and takes from others no more than the task itself could take.
+ * Who has a priority above all ordinary tasks has it for the help that he asks
+ * for, too, if he may set priorities as he likes. A raised RLIMIT_NICE is not
+ * enough: it counts among the tasks of a cgroup, but helpers are not bound by the
+ * weight of that cgroup.
  *
  * Context: Process context.
  * Return: Flags to be added to the migrate_mode.
@@ -72,7 +74,8 @@ unsigned int migrate_copy_asked(unsigned long mpol_flags)
 {
 	if (!(mpol_flags & MPOL_MF_MOVE_MT))
 		return 0;
-	if (task_nice(current) < 0 || rt_or_dl_task_policy(current))
+	if ((task_nice(current) < 0 || rt_or_dl_task_policy(current)) &&
+	    capable(CAP_SYS_NICE))
 		return MIGRATE_MT | MIGRATE_HIGHPRI;
 	return MIGRATE_MT;
 }
@@ -94,12 +97,17 @@ unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
 				      unsigned int max_helpers)
 {
 	unsigned int min_kb = READ_ONCE(migrate_copy_min_helper_kb);
+	struct migrate_copy_costs costs;
 
 	if (READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS)
 		return max_helpers;
 	if (!nr_folios && min_kb != MIGRATE_COPY_AUTO)
 		return nr_pages * (PAGE_SIZE / SZ_1K) < min_kb ? 0 : max_helpers;
-	return migrate_copy_best_helpers(&migrate_copy_costs,
+
+	/* They may be measured anew meanwhile. */
+	costs.helper_call_ns = READ_ONCE(migrate_copy_costs.helper_call_ns);
+	costs.helper_start_ns = READ_ONCE(migrate_copy_costs.helper_start_ns);
+	return migrate_copy_best_helpers(&costs,
 					 migrate_copy_cost(nr_folios, nr_pages),
 					 max_helpers);
 }

@@ -18,12 +18,15 @@
 #include <linux/cpuset.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/rt.h>
 
 #include "internal.h"
 
 /*
- * The scopes that change what an allocation may do. A helper for reclaim does
- * not begin another reclaim, which the caller would wait for.
+ * The scopes that change what an allocation may do, as they are when the request
+ * begins: later on, its task may reclaim memory for a while, which must not give
+ * the reserves to its helpers. A helper for reclaim does not begin another
+ * reclaim, which the caller would wait for.
  */
 #define MEMALLOC_SCOPES	(PF_MEMALLOC | PF_MEMALLOC_NOFS | \
 			 PF_MEMALLOC_NOIO | PF_MEMALLOC_PIN)
@@ -73,12 +76,11 @@ static bool help_batch(struct migrate_copy_work *work)
 {
 	struct migrate_copy_team *team =
 		container_of(work, struct migrate_copy_team, work);
-	struct task_struct *caller = work->caller;
-	unsigned int scopes = READ_ONCE(caller->flags) & MEMALLOC_SCOPES;
-	bool borrowed = borrow_mems(caller);
+	bool borrowed = borrow_mems(work->caller);
+	unsigned int scopes;
 	bool more;
 
-	scopes = memalloc_flags_save(scopes | PF_MEMALLOC_NOIO);
+	scopes = memalloc_flags_save(team->scopes | PF_MEMALLOC_NOIO);
 	more = team->next_batch(team);
 	memalloc_flags_restore(scopes);
 
@@ -96,12 +98,13 @@ static bool help_batch(struct migrate_copy_work *work)
  *
  * Context: Process context.
  * Return: The most helpers to ask for; 0 when the feature is off or not for
- * this request.
+ * this request, or if a real-time task would wait for helpers to reclaim memory.
  */
 unsigned int migrate_copy_team_size(int reason, unsigned int asked)
 {
 	if (!migrate_copy_enabled() ||
 	    !READ_ONCE(migrate_copy_parallel_batches) ||
+	    (current->flags & PF_MEMALLOC && rt_or_dl_task(current)) ||
 	    !migrate_copy_may_share(reason, asked))
 		return 0;
 	return READ_ONCE(migrate_copy_max_helpers);
@@ -135,6 +138,7 @@ migrate_copy_team_start(struct migrate_copy_team *team,
 	migrate_copy_work_init(&team->work, help_batch, true);
 	team->work.highpri = migrate_copy_is_highpri(asked);
 	team->next_batch = next_batch;
+	team->scopes = current->flags & MEMALLOC_SCOPES;
 
 	max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages, max_helpers);
 	woken = migrate_copy_helpers_wake(&team->work, nid, max_helpers);
@@ -146,7 +150,7 @@ migrate_copy_team_start(struct migrate_copy_team *team,
 }
 
 /**
- * migrate_copy_team_wake_again() - There are new batches to take.
+ * migrate_copy_team_wake_again() - There is another batch to take.
  * @team: The team, started and not brought back.
  *
  * Context: Process context. Takes no lock that reclaim may hold, allocates
