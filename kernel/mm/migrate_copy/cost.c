@@ -133,6 +133,7 @@ static bool sample_helper(u32 *call_ns, u32 *start_ns)
 	do {
 		cpu_relax();
 		now = local_clock();
+		/* Pairs with the release in sample_step(). */
 		started = smp_load_acquire(&sample.started);
 	} while (!started && now - offered < SAMPLE_TIMEOUT_NS);
 

@@ -106,6 +106,7 @@ int migrate_copy_page_nontemporal(struct page *dst, struct page *src)
  */
 void migrate_copy_nontemporal_done(void)
 {
+	/* Weakly ordered stores, before the release that says they are done. */
 	wmb();
 }
 

@@ -195,17 +195,17 @@ static const struct attribute_group knob_group = {
 };
 
 #define COST(_name)							\
-static ssize_t _name##_show(struct kobject *kobj,			\
-			    struct kobj_attribute *attr, char *buf)	\
+static ssize_t _name##_ns_show(struct kobject *kobj,			\
+			       struct kobj_attribute *attr, char *buf)	\
 {									\
 	return sysfs_emit(buf, "%u\n",					\
-			  READ_ONCE(migrate_copy_costs._name));		\
+			  READ_ONCE(migrate_copy_costs._name##_ns));	\
 }									\
-static struct kobj_attribute _name##_attr = __ATTR_RO(_name)
+static struct kobj_attribute _name##_ns_attr = __ATTR_RO(_name##_ns)
 
-COST(copy_page_ns);
-COST(helper_call_ns);
-COST(helper_start_ns);
+COST(copy_page);
+COST(helper_call);
+COST(helper_start);
 
 static ssize_t calibrate_store(struct kobject *kobj,
 			       struct kobj_attribute *attr, const char *buf,
