@@ -5,6 +5,7 @@ import argparse
 import re
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from pagehaul import cli, suites, vm
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
-from pagehaul.results import Row
+from pagehaul.results import Remap, Row
 from pagehaul.suites import figures, guests, lint, tap, unit
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary
 
@@ -226,6 +227,29 @@ def test_path_length_bounds(off: float | None, batch: float, bad: int) -> None:
 
 def test_path_length_that_was_not_measured_fails() -> None:
     assert figures.check_path_length([row("vanilla", "serial", 1000.0)])[-1].status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("kernels", "first", "last", "status"),
+    [
+        (("vanilla", "pagehaul"), 1e7, 3e7, Status.PASSED),
+        # One after the other, ...
+        (("vanilla", "pagehaul"), 3e7, 3e7, Status.FAILED),
+        (("vanilla", "pagehaul"), 0.0, 3e7, Status.FAILED),
+        # ... and within the call, which takes 33.6 ms.
+        (("vanilla", "pagehaul"), 1e7, 3.4e7, Status.FAILED),
+        (("vanilla",), 1e7, 3e7, Status.FAILED),
+        ((), 1e7, 3e7, Status.FAILED),
+    ],
+)
+def test_folios_are_back_within_the_call(
+    kernels: Sequence[str], first: float, last: float, status: Status
+) -> None:
+    rows = [
+        replace(row(kernel, "serial", None), remap=Remap(9, first, last, 1e6)) for kernel in kernels
+    ]
+    outcome = figures.check_remaps([row("vanilla", "serial", None), *rows])
+    assert outcome.status is status
 
 
 def guest_that_prints(

@@ -2,6 +2,7 @@
 """The suites that measure: a small run of the benchmark, and bounds on the path length."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,10 +19,13 @@ MAX_PATH_OFF = 1.005
 MAX_PATH_BATCH = 1.02
 
 _SMOKE_SHAPES = (Shape(4, 1024), Shape(64, 64), Shape(2048, 8))
+_TRACED = Shape(4, 512)
 
 
 def _smoke_cells(size: Size) -> tuple[Cell, ...]:
-    return compare_methods(size.fitting(_SMOKE_SHAPES), size)
+    cells = compare_methods(size.fitting(_SMOKE_SHAPES), size)
+    traced = compare_methods([_TRACED], size, ("parallel",))
+    return cells + tuple(replace(cell, remaps=True, condition="traced") for cell in traced)
 
 
 _SMOKE = Experiment("smoke", "A little of everything", "parallel", _smoke_cells)
@@ -56,7 +60,7 @@ def smoke() -> list[Outcome]:
         ("pagehaul", "threads"),
     ):
         rows = [row for row in measured.rows if (row.kernel, row.method) == (kernel, method)]
-        shapes = {row.shape for row in rows}
+        shapes = {row.shape for row in rows if not row.condition}
         wanted = {(shape.folio_kb, shape.folios) for shape in _SMOKE_SHAPES}
         outcomes.append(
             verdict(
@@ -64,12 +68,27 @@ def smoke() -> list[Outcome]:
                 f"only {len(shapes)} of {len(wanted)} shapes" if shapes != wanted else "",
             )
         )
+    outcomes.append(check_remaps(measured.rows))
     with TemporaryDirectory(prefix="pagehaul-smoke-") as directory:
         path = Path(directory) / "smoke.json"
         results.dump(measured, path)
         same = results.load(path).rows == measured.rows
     outcomes.append(verdict("the JSON file reads back", "" if same else "other rows came back"))
     return outcomes
+
+
+def check_remaps(rows: Iterable[Row]) -> Outcome:
+    """Return a test that folios come back one after the other, and before their call ends."""
+    traced = [row for row in rows if row.remap is not None]
+    wrong = [
+        f"{row.method} on {row.kernel}: {row.remap}, call {row.bytes / row.median_gbps:.0f} ns"
+        for row in traced
+        if row.remap is not None
+        and not 0 < row.remap.first_ns < row.remap.last_ns < row.bytes / row.median_gbps
+    ]
+    if {row.kernel for row in traced} != {"vanilla", "pagehaul"}:
+        wrong.append("not traced on both kernels")
+    return verdict("the first and the last folio are back within the call", "; ".join(wrong))
 
 
 def path_length() -> list[Outcome]:
