@@ -499,13 +499,33 @@ def _machine(guest: Guest) -> list[str]:
         described = f"node,nodeid={node},memdev=ram{node}"
         if node < len(cpus) and cpus[node]:
             described += f",cpus={cpus[node].start}-{cpus[node].stop - 1}"
+        if guest.memory_only_nodes:
+            # The node with CPUs that is nearest: itself, or the first one.
+            nearest = node if node < len(cpus) and cpus[node] else 0
+            described += f",initiator={nearest}"
         options += ["-numa", described]
     total = guest.nodes + guest.memory_only_nodes
+    if guest.memory_only_nodes:
+        options += _performance(guest)
     for source in range(total):
         for target in range(total):
             if source != target:
                 far = max(source, target) >= guest.nodes
                 options += ["-numa", f"dist,src={source},dst={target},val={40 if far else 20}"]
+    return options
+
+
+def _performance(guest: Guest) -> list[str]:
+    """Qemu's options for the tables (HMAT) by which the kernel puts memory into tiers."""
+    options = ["-machine", "hmat=on"]
+    with_cpus = [node for node, cpus in enumerate(guest.node_cpus()) if cpus]
+    for initiator in with_cpus:
+        for target in range(guest.nodes + guest.memory_only_nodes):
+            slow = target >= guest.nodes
+            described = f"hmat-lb,initiator={initiator},target={target},hierarchy=memory"
+            latency, bandwidth = (300, "20G") if slow else (100, "60G")
+            options += ["-numa", f"{described},data-type=access-latency,latency={latency}"]
+            options += ["-numa", f"{described},data-type=access-bandwidth,bandwidth={bandwidth}"]
     return options
 
 

@@ -255,12 +255,34 @@ def test_memory_is_preallocated_on_every_node() -> None:
         ("ram1", "1024"),
         ("ram2", "1024"),
     ]
-    assert re.findall(r"node,nodeid=(\d),memdev=ram\d(,cpus=\S+)?", words) == [
+    assert re.findall(r"node,nodeid=(\d),memdev=ram\d(,cpus=[\d-]+)?", words) == [
         ("0", ",cpus=0-1"),
         ("1", ",cpus=2-3"),
         ("2", ""),
     ]
     assert "dist,src=0,dst=1,val=20" in words and "dist,src=0,dst=2,val=40" in words
+
+
+def test_memory_without_cpus_is_slower_by_the_tables_of_the_firmware() -> None:
+    words = options(Guest(cpus=4, nodes=2, memory_only_nodes=1, memory_mb=3072, accel="tcg"))
+    assert "-machine hmat=on" in words
+    # The nearest node with CPUs, by node.
+    assert re.findall(r"nodeid=(\d)\S+initiator=(\d)", words) == [
+        ("0", "0"),
+        ("1", "1"),
+        ("2", "0"),
+    ]
+    for kind in ("latency", "bandwidth"):
+        found = re.findall(
+            rf"initiator=(\d),target=(\d),hierarchy=memory,data-type=access-{kind},{kind}=(\d+)",
+            words,
+        )
+        figures = {(int(a), int(b)): int(figure) for a, b, figure in found}
+        assert set(figures) == {(a, b) for a in (0, 1) for b in (0, 1, 2)}
+        assert figures[0, 0] == figures[0, 1] == figures[1, 1]
+        slower = figures[0, 2] > figures[0, 1]
+        assert slower if kind == "latency" else figures[0, 2] < figures[0, 1]
+    assert "hmat" not in options(Guest(cpus=4, nodes=2, memory_mb=3072, accel="tcg"))
 
 
 @pytest.mark.parametrize("total", [1024, 3000, 3072, 4097])
