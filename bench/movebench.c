@@ -181,7 +181,7 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 {
 	struct sample *sample = &outcome->samples[outcome->nr_samples];
 	struct counters before, after;
-	uint64_t elapsed, start_ns, touch_ns = 0, hog_ns, failures;
+	uint64_t elapsed, start_ns = 0, touch_ns = 0, hog_ns, pages, failures = 0;
 
 	if (cell->remaps && !start_remaps())
 		return false;
@@ -192,7 +192,8 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 	if (cell->hogs)
 		resume_hogs();
 	hog_ns = hogs_ns();
-	elapsed = move_region(node, cell->callers, &start_ns);
+	elapsed = cell->reason ? move_by_reason(cell, &pages) :
+		  move_region(node, cell->callers, &start_ns);
 	hog_ns = hogs_ns() - hog_ns;
 	pause_hogs();
 	if (timed) {
@@ -201,12 +202,15 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 	}
 	if (!elapsed)
 		return false;
-	failures = count_failures(node, outcome->statuses, &outcome->nr_statuses);
+	if (!cell->reason) {
+		failures = count_failures(node, outcome->statuses, &outcome->nr_statuses);
+		pages = (region.folios - failures) * (region.folio_kb / BASE_KB);
+	}
 	outcome->not_moved += failures;
 	if (timed) {
 		accumulate(&outcome->counters, &before, &after);
 		sample->ns = elapsed;
-		sample->moved_bytes = (region.folios - failures) * (region.folio_kb << 10);
+		sample->moved_bytes = pages * BASE_SIZE;
 		sample->touch_ns = touch_ns;
 		sample->hog_ns = hog_ns;
 		if (cell->remaps && !read_remaps(start_ns, &sample->remaps))
@@ -267,6 +271,9 @@ static bool run_cell(const struct cell *cell)
 				break;
 			outcome.mismatches += verify_region(mix(region.base + i + 1));
 			outcome.bytes_verified += region.bytes;
+			/* What the kernel moves for a reason of its own need not be everything. */
+			if (cell->reason)
+				continue;
 			if (!check_nodes() || ((once || i + 1 == total) && !check_backing()))
 				break;
 		}
@@ -277,8 +284,10 @@ static bool run_cell(const struct cell *cell)
 	print_outcome(cell, &outcome);
 
 	/* What went wrong in the middle of a cell leaves memory nobody can vouch for. */
-	if (failed())
+	if (failed() || cell->reason) {
 		free_region();
+		restore_sysfs(0);
+	}
 	free(outcome.samples);
 	return !failed() && !outcome.not_moved && !outcome.mismatches;
 }

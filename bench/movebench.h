@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define BASE_KB			4UL
+#define BASE_SIZE		(BASE_KB << 10)
 #define MAX_CALLERS		256
 #define MAX_KNOBS		16
 #define MAX_COUNTERS		64
@@ -28,6 +29,7 @@ struct cell {
 	unsigned long touch_us;
 	unsigned long hogs;
 	bool remaps;
+	const struct reason *reason;	/* NULL: move_pages(2) is called */
 	bool hugetlb;
 	const char *knobs[MAX_KNOBS];
 	int nr_knobs;
@@ -107,12 +109,22 @@ bool make_region(const struct cell *cell);
 bool prepare_region(const struct cell *cell);
 bool moves_only_once(const struct cell *cell);
 bool check_backing(void);
+bool ask_nodes(void);
 bool check_nodes(void);
+bool bind_memory(void *start, size_t bytes, unsigned long node);
+bool read_frames(uint64_t *frames);
 uint64_t verify_region(uint64_t next_base);
 
 /* move.c */
 uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *start_ns);
 uint64_t count_failures(unsigned long node, struct status_count *statuses, int *nr);
+
+/* reason.c */
+struct reason;
+const struct reason *find_reason(const char *name);
+bool prepare_reason(const struct cell *cell);
+void clean_up_reason(void);
+uint64_t move_by_reason(const struct cell *cell, uint64_t *pages);
 
 /* touch.c */
 void start_touching(unsigned long pause_us);

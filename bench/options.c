@@ -33,6 +33,8 @@ static void usage(FILE *file)
 	      "  -S, --seed N         seed of the pattern (1)\n"
 	      "  -x, --touch US       a thread reads a page of the memory every US microseconds\n"
 	      "                       while it moves; the longest read counts (0: none)\n"
+	      "  -R, --reason NAME    let the kernel move the memory: cpuset, demotion,\n"
+	      "                       promotion, balancing, compaction or offlining\n"
 	      "  -g, --hogs N         N workers of stress-ng want the CPUs meanwhile; their CPU\n"
 	      "                       time is told (0)\n"
 	      "  -m, --remaps         tell when the first and the last folio are accessible\n"
@@ -58,6 +60,7 @@ static const struct option long_options[] = {
 	{ "knob", required_argument, NULL, 'k' },
 	{ "seed", required_argument, NULL, 'S' },
 	{ "touch", required_argument, NULL, 'x' },
+	{ "reason", required_argument, NULL, 'R' },
 	{ "hogs", required_argument, NULL, 'g' },
 	{ "remaps", no_argument, NULL, 'm' },
 	{ "help", no_argument, NULL, 'h' },
@@ -98,7 +101,7 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 		.callers = 1, .from = 0, .to = 1, .seed = 1,
 	};
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "p:T:l:s:n:r:w:c:f:t:Hk:S:x:g:mh", long_options,
+	while ((option = getopt_long(argc, argv, "p:T:l:s:n:r:w:c:f:t:Hk:S:x:R:g:mh", long_options,
 				     NULL)) != -1) {
 		switch (option) {
 		case 'p':
@@ -148,6 +151,11 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 			break;
 		case 'x':
 			cell->touch_us = parse_number(optarg, 0, 999999);
+			break;
+		case 'R':
+			cell->reason = find_reason(optarg);
+			if (!cell->reason)
+				usage_error("%s is no reason to move memory", optarg);
 			break;
 		case 'g':
 			cell->hogs = parse_number(optarg, 0, MAX_CALLERS);

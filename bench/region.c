@@ -16,7 +16,6 @@
 
 #include "movebench.h"
 
-#define BASE_SIZE		(BASE_KB << 10)
 #define WORDS			(BASE_SIZE / sizeof(uint64_t))
 /* Odd, so that no two words of a region hold the same value. */
 #define PATTERN_STEP		0x9e3779b97f4a7c15ULL
@@ -131,6 +130,7 @@ void free_region(void)
 	free(region.targets);
 	free(region.status);
 	memset(&region, 0, sizeof(region));
+	clean_up_reason();
 }
 
 /* Makes the kernel fault in folios of exactly the wanted size where a hint asks for it. */
@@ -208,7 +208,7 @@ static bool reserve_hugetlb(unsigned long folio_kb, unsigned long folios, unsign
 	return true;
 }
 
-static bool bind_region(unsigned long node)
+bool bind_memory(void *start, size_t bytes, unsigned long node)
 {
 	unsigned long mask[16] = { 0 };
 	const unsigned long bits = sizeof(unsigned long) * CHAR_BIT;
@@ -218,7 +218,7 @@ static bool bind_region(unsigned long node)
 		return false;
 	}
 	mask[node / bits] |= 1UL << (node % bits);
-	if (syscall(SYS_mbind, region.start, region.bytes, MPOL_BIND, mask,
+	if (syscall(SYS_mbind, start, bytes, MPOL_BIND, mask,
 		    sizeof(mask) * CHAR_BIT, 0) < 0) {
 		fail("cannot bind memory to node %lu: %s", node, strerror(errno));
 		return false;
@@ -300,13 +300,21 @@ out:
 	return good;
 }
 
-/* Asks the kernel, without moving anything, where every folio is. */
-bool check_nodes(void)
+/* Puts the node of every folio into the region's status. */
+bool ask_nodes(void)
 {
 	if (syscall(SYS_move_pages, 0, region.folios, region.addresses, NULL, region.status, 0)) {
 		fail("cannot ask where the pages are: %s", strerror(errno));
 		return false;
 	}
+	return true;
+}
+
+/* Checks, without moving anything, that every folio is where it should be. */
+bool check_nodes(void)
+{
+	if (!ask_nodes())
+		return false;
 	for (unsigned long i = 0; i < region.folios; i++) {
 		if (region.status[i] != (int)region.node) {
 			fail("folio %lu is on node %d and not on node %lu", i, region.status[i],
@@ -314,6 +322,33 @@ bool check_nodes(void)
 			return false;
 		}
 	}
+	return true;
+}
+
+/* Finds the frames of all base pages. */
+bool read_frames(uint64_t *frames)
+{
+	size_t pages = region.bytes / BASE_SIZE, done = 0;
+	int pagemap = open("/proc/self/pagemap", O_RDONLY);
+
+	while (pagemap >= 0 && done < pages * sizeof(*frames)) {
+		ssize_t length = pread(pagemap, (char *)frames + done,
+				       pages * sizeof(*frames) - done,
+				       (uintptr_t)region.start / BASE_SIZE * sizeof(*frames) +
+				       done);
+
+		if (length <= 0)
+			break;
+		done += length;
+	}
+	if (pagemap >= 0)
+		close(pagemap);
+	if (done < pages * sizeof(*frames)) {
+		fail("cannot read /proc/self/pagemap: %s", strerror(errno));
+		return false;
+	}
+	for (size_t i = 0; i < pages; i++)
+		frames[i] &= PM_PFN;
 	return true;
 }
 
@@ -327,6 +362,8 @@ bool make_region(const struct cell *cell)
 	size_t folio_bytes = cell->folio_kb << 10;
 	uint64_t value;
 
+	if (cell->reason && !prepare_reason(cell))
+		return false;
 	region.folio_kb = cell->folio_kb;
 	region.folios = cell->folios;
 	region.home = cell->from;
@@ -359,7 +396,7 @@ bool make_region(const struct cell *cell)
 	}
 	region.start = (uint64_t *)(((uintptr_t)region.map + folio_bytes - 1) &
 				    ~(uintptr_t)(folio_bytes - 1));
-	if (!bind_region(cell->from))
+	if (!bind_memory(region.start, region.bytes, cell->from))
 		return false;
 	if (!cell->hugetlb && !choose_folio_size(cell->folio_kb))
 		return false;
@@ -387,14 +424,18 @@ bool make_region(const struct cell *cell)
 }
 
 /*
- * Whether folios of this size are mapped by PTEs. Unmapping such a folio page
- * by page marks it partially mapped, 6.12 hands the mark to its destination,
- * and the next migration splits it: it can be moved as a large folio only once.
+ * Whether every move needs memory that was faulted in anew. So it does where it
+ * ends up somewhere for a reason of the kernel's, and where its folios are
+ * mapped by PTEs: unmapping such a folio page by page marks it partially
+ * mapped, 6.12 hands the mark to its destination, and the next migration splits
+ * it, so that it can be moved as a large folio only once.
  */
 bool moves_only_once(const struct cell *cell)
 {
 	char text[64];
 
+	if (cell->reason)
+		return true;
 	if (cell->hugetlb || cell->folio_kb == BASE_KB ||
 	    read_text(THP_DIR "/hpage_pmd_size", text, sizeof(text)) < 0)
 		return false;

@@ -65,6 +65,7 @@ class Samples:
 
     gbps: list[float] = field(default_factory=list)
     ns: list[int] = field(default_factory=list)
+    pages: list[int] = field(default_factory=list)
     touch_ns: list[int] = field(default_factory=list)
     hogs: list[tuple[float, float]] = field(default_factory=list)
     remaps_ns: list[tuple[int, int, int]] = field(default_factory=list)
@@ -150,6 +151,10 @@ def measure(
     """
     tally = Tally()
     rows: list[Row] = []
+    for experiment in wanted:
+        if experiment.guest_only and not machine.disposable():
+            tally.note(f"{experiment.name}: left out, it disturbs a machine, and needs a guest")
+    wanted = [each for each in wanted if machine.disposable() or not each.guest_only]
     for kind in dict.fromkeys(experiment.machine for experiment in wanted):
         of_kind = [experiment for experiment in wanted if experiment.machine == kind]
         if kind not in machine.machines():
@@ -263,11 +268,14 @@ def _reps(cell: Cell, effort: Effort) -> int:
 def _plan_line(index: int, cell: Cell, reps: int, warmups: int, nodes: tuple[int, int]) -> str:
     words = [f"--label={index}", f"--folio-kb={cell.shape.folio_kb}"]
     words += [f"--folios={cell.shape.folios}", f"--reps={reps}", f"--warmups={warmups}"]
-    words += [f"--callers={cell.callers}", f"--from={nodes[0]}", f"--to={nodes[1]}"]
+    first, second = cell.nodes or nodes
+    words += [f"--callers={cell.callers}", f"--from={first}", f"--to={second}"]
     if cell.shape.hugetlb:
         words.append("--hugetlb")
     if cell.touch_us:
         words.append(f"--touch={cell.touch_us}")
+    if cell.reason:
+        words.append(f"--reason={cell.reason}")
     if cell.hogs:
         words.append(f"--hogs={cell.hogs}")
     if cell.remaps:
@@ -302,6 +310,7 @@ def _collect(
     for ns, moved in zip(line["ns"], line["moved_bytes"], strict=True):
         if moved:
             samples.ns.append(ns)
+            samples.pages.append(moved // BASE_PAGE)
             samples.gbps.append(moved / ns)
     samples.touch_ns += line.get("touch_ns", [])
     for ns, hog_ns in zip(line["ns"], line.get("hog_ns", []), strict=False):
@@ -335,6 +344,7 @@ def _row(experiment: str, cell: Cell, samples: Samples, kind: str) -> Row:
         settings=dict(cell.settings),
         condition=cell.condition,
         hog=hog_of(samples.hogs),
+        pages_moved=float(statistics.median(samples.pages)) if cell.reason else None,
     )
 
 

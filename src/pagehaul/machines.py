@@ -63,6 +63,9 @@ class Machine(Protocol):
     def size(self, machine: str, quick: bool) -> Size:
         """How much it can measure."""
 
+    def disposable(self) -> bool:
+        """Whether memory may be taken from it, and whatever else runs on it be disturbed."""
+
     def nodes(self) -> tuple[int, int]:
         """Return the nodes between which pages move."""
 
@@ -155,6 +158,10 @@ class Guests:
         """All kinds."""
         return ("icount", "parallel", "dies")
 
+    def disposable(self) -> bool:
+        """Guests are."""
+        return True
+
     def nodes(self) -> tuple[int, int]:
         """Both nodes."""
         return 0, 1
@@ -188,7 +195,7 @@ class Guests:
         """Return what the guest's nodes hold."""
         guest = self._guest(machine, quick)
         gigantic = 1 if guest.append else 0
-        node_mb = guest.memory_mb // 2 - _NODE_RESERVE_MB - gigantic * _GIGANTIC_MB
+        node_mb = min(guest.node_memory_mb()) - _NODE_RESERVE_MB - gigantic * _GIGANTIC_MB
         return Size(quick=quick, cpus=guest.cpus, node_mb=node_mb, gigantic_pages=gigantic)
 
     def run(
@@ -290,6 +297,10 @@ class Host:
     def machines(self) -> tuple[str, ...]:
         """Instructions are counted in a guest only; the caches are those that there are."""
         return ("parallel", "dies")
+
+    def disposable(self) -> bool:
+        """No real machine is."""
+        return False
 
     def nodes(self) -> tuple[int, int]:
         """Return the first two nodes that have memory."""

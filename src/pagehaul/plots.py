@@ -31,6 +31,9 @@ _BATCH = "#1f9e89"
 _OFF = "#8a8a8a"
 _CALLERS = ("#b08d2b", "#d1603d", "#9c5c2e")
 
+# So many labels fit beside each other below a plot.
+_LEVEL_LABELS = 5
+
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -199,6 +202,8 @@ def _bars(rows: Sequence[Row]) -> Figure:
                 capsize=2,
             )
     axes.set_xticks(range(len(cases)), list(cases.values()))
+    if len(cases) > _LEVEL_LABELS:
+        axes.tick_params(axis="x", labelrotation=30)
     _ratio_axis(axes)
     _legend(axes)
     return figure

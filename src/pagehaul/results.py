@@ -102,7 +102,8 @@ class Row:
     saw that used the memory meanwhile, None where there was none. remap is None where the kernel
     was not traced. settings are knobs in /sys/kernel/mm/migrate_copy besides those of the method.
     condition is what else the baseline must have in common with the row, "" for nothing. hog is
-    None where there were no hogs.
+    None where there were no hogs. pages_moved is the median number of base pages that a move moved,
+    None where it is always all of them.
     """
 
     experiment: str
@@ -124,6 +125,7 @@ class Row:
     settings: Mapping[str, str] = field(default_factory=dict)
     condition: str = ""
     hog: Hog | None = None
+    pages_moved: float | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -279,6 +281,7 @@ def _parse_row(entry: object, name: str) -> Row:
         },
         condition=fields.text("condition"),
         hog=_parse_hog(fields.mapping("hog", optional=True), f"{name}.hog"),
+        pages_moved=fields.maybe_number("pages_moved", optional=True),
     )
     if not gbps or min(gbps) <= 0:
         raise PagehaulError(f"{name}.gbps: needs at least one figure, all of them positive")

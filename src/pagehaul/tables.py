@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pagehaul import published
 from pagehaul.experiments import EXPERIMENTS
+from pagehaul.experiments.cell import BASE_PAGE
 from pagehaul.experiments.placement import PLACEMENTS
 from pagehaul.results import DETERMINISM, METHODS, Results, Row, find_baseline, is_baseline
 
@@ -108,6 +109,8 @@ def experiment_table(results: Results, experiment: str) -> Table:
         return _touch_table(results, experiment)
     if any(row.hog is not None for row in rows):
         return _busy_table(results, experiment)
+    if any(row.pages_moved is not None for row in rows):
+        return _reasons_table(results, experiment)
     if any(row.remap is not None for row in rows):
         return _remap_table(results, experiment)
     heads = columns(rows)
@@ -219,6 +222,36 @@ def _busy_table(results: Results, experiment: str) -> Table:
         "get: CPU time that the workers had during a move, of all CPUs' time. hogs lose: the rest "
         "of it (and by vanilla's; lower is better). Medians. "
         f"Accelerator: {ran_on}."
+    )
+    if ran_on == "tcg":
+        caption += f" {TCG_CAVEAT}"
+    return Table(_title(experiment), caption, header, tuple(body))
+
+
+def _reasons_table(results: Results, experiment: str) -> Table:
+    rows = results.of(experiment)
+    body = []
+    for row in rows:
+        if row.pages_moved is None:
+            continue
+        ms = row.pages_moved * BASE_PAGE / row.median_gbps / 1e6
+        body.append(
+            (
+                row.condition,
+                shape_label(*row.shape),
+                column_label(column_of(row)),
+                f"{len(row.gbps)}",
+                f"{row.pages_moved:,.0f} of {row.bytes // BASE_PAGE:,}",
+                f"{ms:,.1f}",
+                _throughput(row, rows),
+            )
+        )
+    ran_on = accelerator(results, experiment)
+    header = ("reason", "folios", "method", "times", "pages moved", "ms", "speed")
+    caption = (
+        "Memory that the kernel moves by itself: base pages of it that moved, and the time that "
+        "they took, medians. Speed: vanilla's in GB/s, the others' by vanilla's (slowest to "
+        f"fastest). Accelerator: {ran_on}."
     )
     if ran_on == "tcg":
         caption += f" {TCG_CAVEAT}"

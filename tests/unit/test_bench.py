@@ -30,7 +30,7 @@ def options(line: str) -> dict[str, Any]:
             knob, _, setting = value.partition("=")
             found["knobs"][knob] = int(setting) if setting.isdigit() else setting
         else:
-            found[name] = int(value) if value else True
+            found[name] = int(value) if value.isdigit() else value or True
     return found
 
 
@@ -51,6 +51,9 @@ class Model:
     def machines(self) -> tuple[str, ...]:
         here = ("parallel", "dies")
         return ("icount", *here) if len(self.only) == 2 else here
+
+    def disposable(self) -> bool:
+        return len(self.only) == 2
 
     def nodes(self) -> tuple[int, int]:
         return 0, 1
@@ -264,6 +267,42 @@ def test_packages_of_what_is_measured_are_asked_for(
         assert asked == packages
 
 
+def test_reasons_name_their_nodes_and_are_compared_by_what_moved() -> None:
+    class Half(Model):
+        def measure(self, kernel: str, line: dict[str, Any]) -> dict[str, Any]:
+            found = super().measure(kernel, line)
+            if kernel == "pagehaul":
+                found["moved_bytes"] = [moved // 2 for moved in found["moved_bytes"]]
+            return found
+
+    model = Half()
+    results = measure(model, "reasons")
+    assert {
+        (line["reason"], line["from"], line["to"]) for boot in model.boots for _, line in boot
+    } == {
+        ("demotion", 0, 1),
+        ("promotion", 1, 0),
+        ("balancing", 1, 0),
+        ("cpuset", 0, 1),
+        ("offlining", 1, 0),
+        ("compaction", 1, 0),
+    }
+    for row in results.rows:
+        pages = row.bytes // 4096
+        assert row.pages_moved == (pages if row.kernel == "vanilla" else pages // 2)
+        # 3 bytes a nanosecond by 2, for half of them.
+        expected = 1.0 if row.kernel == "vanilla" else 0.75
+        assert row.vs_vanilla == pytest.approx(expected, rel=1e-4)
+    # Nobody's machine loses its memory to it.
+    results = measure(Model(only=("pagehaul",)), "classic", "reasons")
+    assert results.experiments() == ["classic"]
+    assert "reasons: left out" in results.environment["notes"][0]
+    # What a machine cannot do is left out, and said.
+    results = measure(Model(errors={2048: "nothing moved"}), "reasons")
+    assert {row.folio_kb for row in results.rows} == {4}
+    assert any("nothing moved" in note for note in results.environment["notes"])
+
+
 def test_counts_that_differ_are_noted() -> None:
     class Uneven(Model):
         def measure(self, kernel: str, line: dict[str, Any]) -> dict[str, Any]:
@@ -414,6 +453,7 @@ def movebench() -> str:
         (["--knob=enabled"], "not NAME=VALUE"),
         (["--knob=../x=1"], "not NAME=VALUE"),
         (["--what"], "usage"),
+        (["--reason=boredom"], "no reason to move memory"),
         (["rest"], "unexpected argument"),
         (["--plan=/no/such/file"], "cannot read the plan"),
     ],

@@ -27,6 +27,7 @@ def row(
     settings: dict[str, str] | None = None,
     condition: str = "",
     hog: Hog | None = None,
+    pages_moved: float | None = None,
 ) -> Row:
     return Row(
         experiment=experiment,
@@ -48,6 +49,7 @@ def row(
         settings=settings or {},
         condition=condition,
         hog=hog,
+        pages_moved=pages_moved,
     )
 
 
@@ -81,6 +83,17 @@ def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
             settings={"batch_pages": "2048"},
         ),
     ]
+    for kernel, gbps, pages in (("vanilla", 2.0, 32768.0), ("pagehaul", 3.0, 16384.0)):
+        rows.append(
+            row(
+                "reasons",
+                "serial",
+                (gbps, gbps, gbps),
+                kernel=kernel,
+                condition="demotion",
+                pages_moved=pages,
+            )
+        )
     busy, shape = "busy", (64, 256)
     rows += [
         row("busy", "serial", speed, kernel="vanilla", shape=shape, condition="idle"),
@@ -206,6 +219,31 @@ def test_first_and_last_folios_are_compared_with_vanillas() -> None:
     )
 
 
+def test_reasons_tell_how_much_moved_in_which_time() -> None:
+    table = experiment_table(results(), "reasons")
+    ms = 32768 * 4096 / 2.0 / 1e6
+    assert table.rows == (
+        (
+            "demotion",
+            "2 MB x 64",
+            "vanilla",
+            "3",
+            "32,768 of 32,768",
+            f"{ms:.1f}",
+            "2.00 (2.00-2.00)",
+        ),
+        (
+            "demotion",
+            "2 MB x 64",
+            "off",
+            "3",
+            "16,384 of 32,768",
+            f"{ms / 3:.1f}",
+            "1.50x (1.50-1.50)",
+        ),
+    )
+
+
 def test_busy_machines_and_their_hogs() -> None:
     table = experiment_table(results(), "busy")
     assert [row[1:] for row in table.rows] == [
@@ -297,7 +335,7 @@ def test_the_page_is_complete_in_itself() -> None:
     checker = _Checker()
     checker.feed(text)
     assert checker.open == []
-    assert checker.count["svg"] == 10
+    assert checker.count["svg"] == 11
     assert "prefers-color-scheme: dark" in text
     assert "currentColor" in text
     assert "#010203" not in text

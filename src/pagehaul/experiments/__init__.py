@@ -12,6 +12,7 @@ from pagehaul.experiments import (
     path_length,
     placement,
     policy,
+    reasons,
     stall,
 )
 from pagehaul.experiments.cell import Cell, Experiment, Shape, Size
@@ -32,6 +33,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         first_folio,
         busy,
         placement,
+        reasons,
     )
 }
 

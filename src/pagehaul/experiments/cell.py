@@ -37,7 +37,9 @@ class Cell:
     of the memory by a thread of its own, 0 for none. With remaps, the kernel is asked when each
     folio is accessible again. settings are knobs besides those that make the method.
     hogs are workers of stress-ng that want all CPUs meanwhile. condition names what else differs
-    between cells that are not to be compared with each other.
+    between cells that are not to be compared with each other. With a reason, which movebench knows,
+    the kernel is brought to move the memory. nodes are those between which it moves, None for the
+    machine's own.
     """
 
     shape: Shape
@@ -50,6 +52,8 @@ class Cell:
     settings: Mapping[str, str] = field(default_factory=dict)
     condition: str = ""
     hogs: int = 0
+    reason: str | None = None
+    nodes: tuple[int, int] | None = None
 
     @property
     def knobs(self) -> dict[str, str]:
@@ -101,8 +105,9 @@ class Experiment:
     """A published table: its cells, and the machine it needs.
 
     machine is "parallel", CPUs that really run at once; "icount", one CPU that counts its
-    instructions; or "dies", CPUs of two dies on the first node. packages are those of Debian whose
-    programs it runs.
+    instructions; or "dies", CPUs of two dies on the first node, and slower memory on a second one.
+    packages are those of Debian whose programs it runs. One that is guest_only does what no
+    machine should suffer that is used for something else.
     """
 
     name: str
@@ -110,6 +115,7 @@ class Experiment:
     machine: str
     cells: Callable[[Size], tuple[Cell, ...]]
     packages: tuple[str, ...] = ()
+    guest_only: bool = False
 
 
 def compare_methods(

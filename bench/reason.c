@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The reasons for which the kernel moves memory by itself, each brought about
+ * and timed: a change of a cpuset, demotion, promotion, NUMA balancing,
+ * compaction, memory that goes offline.
+ *
+ * Whether a page moved is seen by its frame, which is another one afterwards.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "movebench.h"
+
+#define CGROUPS			"/sys/fs/cgroup"
+#define CGROUP			CGROUPS "/movebench"
+#define MEMORY			"/sys/devices/system/memory"
+#define NODES			"/sys/devices/system/node"
+#define BALANCING		"/proc/sys/kernel/numa_balancing"
+#define BALANCING_DEBUG		"/sys/kernel/debug/sched/numa_balancing"
+/* What a node that is filled up keeps free. */
+#define FREE_BYTES		(32UL << 20)
+/* A move that has made no progress so often makes none any more. */
+#define MAX_IDLE_ATTEMPTS	3
+/* Reading memory until the kernel begins to move it, and until no more of it moves. */
+#define FIRST_NS		(10 * 1000000000ULL)
+#define LAST_NS			(300 * 1000000ULL)
+
+struct reason {
+	const char *name;
+	/* Called before the memory is faulted in. */
+	bool (*prepare)(const struct cell *cell);
+	/* Returns nanoseconds, 0 when it failed. */
+	uint64_t (*move)(const struct cell *cell);
+	/* Called when the memory is there no more. */
+	void (*clean_up)(void);
+};
+
+static const struct reason *prepared;
+static void *filler;	/* pages between those of the region */
+static size_t filler_bytes;
+static char block[sizeof(MEMORY) + 40];	/* that goes offline: its state */
+
+static bool set(const char *path, const char *value)
+{
+	if (write_text(path, value) == 0)
+		return true;
+	fail("cannot write %s to %s: %s", value, path, strerror(errno));
+	return false;
+}
+
+static bool set_number(const char *path, uint64_t value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	return set(path, text);
+}
+
+/* --- a cgroup --- */
+
+static bool enter_cgroup(void)
+{
+	if (!set(CGROUPS "/cgroup.subtree_control", "+cpuset +memory"))
+		return false;
+	if (mkdir(CGROUP, 0700) < 0 && errno != EEXIST) {
+		fail("cannot make %s: %s", CGROUP, strerror(errno));
+		return false;
+	}
+	return set(CGROUP "/cgroup.procs", "0");
+}
+
+static void leave_cgroup(void)
+{
+	if (write_text(CGROUPS "/cgroup.procs", "0") < 0 || rmdir(CGROUP) < 0)
+		fprintf(stderr, "movebench: cannot remove %s: %s\n", CGROUP, strerror(errno));
+}
+
+static bool prepare_cpuset(const struct cell *cell)
+{
+	return enter_cgroup() && set_number(CGROUP "/cpuset.mems", cell->from);
+}
+
+static uint64_t move_by_cpuset(const struct cell *cell)
+{
+	uint64_t start = now_ns();
+
+	/* It returns when all pages have been tried. */
+	return set_number(CGROUP "/cpuset.mems", cell->to) ? now_ns() - start : 0;
+}
+
+/* --- demotion: reclaim of a node that has a slower one below --- */
+
+static bool prepare_demotion(const struct cell *cell)
+{
+	(void)cell;
+	if (set_sysfs("/sys/kernel/mm/numa/demotion_enabled", "true") < 0) {
+		fail("cannot enable demotion: %s", strerror(errno));
+		return false;
+	}
+	return enter_cgroup();
+}
+
+/* Bytes of the region that are not on @node. */
+static uint64_t bytes_elsewhere(unsigned long node)
+{
+	uint64_t folios = 0;
+
+	if (!ask_nodes())
+		return 0;
+	for (unsigned long i = 0; i < region.folios; i++)
+		folios += region.status[i] != (int)node;
+	return folios * (region.folio_kb << 10);
+}
+
+static uint64_t move_by_demotion(const struct cell *cell)
+{
+	uint64_t left = region.bytes, elapsed = 0;
+	int idle = 0;
+
+	/* As if nobody had used it for long: reclaim begins with such memory. */
+	if (madvise(region.start, region.bytes, MADV_COLD) < 0) {
+		fail("cannot let the memory get cold: %s", strerror(errno));
+		return 0;
+	}
+	while (left && idle < MAX_IDLE_ATTEMPTS) {
+		uint64_t before = left, start = now_ns(), ns;
+		char text[32];
+
+		snprintf(text, sizeof(text), "%" PRIu64, left);
+		/* EAGAIN: less than that could be had. */
+		if (write_text(CGROUP "/memory.reclaim", text) < 0 && errno != EAGAIN) {
+			fail("cannot reclaim memory: %s", strerror(errno));
+			return 0;
+		}
+		ns = now_ns() - start;
+		left = bytes_elsewhere(cell->to);
+		if (left < before)
+			elapsed += ns;
+		idle = left < before ? 0 : idle + 1;
+	}
+	if (!elapsed)
+		fail("reclaim demoted nothing: is there a slower tier of memory?");
+	return elapsed;
+}
+
+/* --- promotion and NUMA balancing: memory that a CPU of another node uses --- */
+
+static bool prepare_balancing(const char *mode)
+{
+	static const char * const settings[][2] = {
+		{ BALANCING_DEBUG "/scan_delay_ms", "10" },
+		{ BALANCING_DEBUG "/scan_period_min_ms", "100" },
+		{ BALANCING_DEBUG "/scan_period_max_ms", "100" },
+	};
+
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+		if (set_sysfs(settings[i][0], settings[i][1]) < 0) {
+			fail("cannot set %s: %s", settings[i][0], strerror(errno));
+			return false;
+		}
+	}
+	if (set_sysfs(BALANCING, mode) < 0) {
+		fail("cannot set %s: %s", BALANCING, strerror(errno));
+		return false;
+	}
+	return true;
+}
+
+static bool prepare_promotion(const struct cell *cell)
+{
+	(void)cell;
+	return prepare_balancing("2");
+}
+
+static bool prepare_numa_balancing(const struct cell *cell)
+{
+	(void)cell;
+	return prepare_balancing("1");
+}
+
+static bool cpus_of(unsigned long node, cpu_set_t *cpus)
+{
+	char path[sizeof(NODES) + 40], text[256], *cursor = text;
+
+	CPU_ZERO(cpus);
+	snprintf(path, sizeof(path), NODES "/node%lu/cpulist", node);
+	if (read_text(path, text, sizeof(text)) < 0)
+		return false;
+	while (*cursor) {
+		unsigned long first = strtoul(cursor, &cursor, 10), last = first;
+
+		if (*cursor == '-')
+			last = strtoul(cursor + 1, &cursor, 10);
+		for (; first <= last && first < CPU_SETSIZE; first++)
+			CPU_SET(first, cpus);
+		cursor += *cursor == ',';
+	}
+	return CPU_COUNT(cpus) > 0;
+}
+
+/*
+ * Reads a word of each folio, again and again, on a CPU of the other node.
+ * The kernel makes the pages fault from time to time, and moves those that are
+ * used from afar. Only rounds in which folios moved count: the others wait for
+ * the kernel.
+ */
+static uint64_t move_by_use(const struct cell *cell)
+{
+	uint64_t deadline = now_ns() + FIRST_NS;
+	uint64_t left = region.bytes, elapsed = 0;
+	cpu_set_t before, cpus;
+
+	if (!cpus_of(cell->to, &cpus)) {
+		fail("node %lu has no CPU", cell->to);
+		return 0;
+	}
+	sched_getaffinity(0, sizeof(before), &before);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus) < 0) {
+		fail("cannot run on node %lu: %s", cell->to, strerror(errno));
+		return 0;
+	}
+	while (left && now_ns() < deadline) {
+		uint64_t rest, start = now_ns(), ns;
+
+		for (unsigned long i = 0; i < region.folios; i++)
+			*(volatile const char *)region.addresses[i];
+		ns = now_ns() - start;
+		rest = bytes_elsewhere(cell->to);
+		if (rest < left) {
+			elapsed += ns;
+			deadline = now_ns() + LAST_NS;
+		}
+		left = rest;
+	}
+	sched_setaffinity(0, sizeof(before), &before);
+	if (!elapsed)
+		fail("nothing moved to where it was used");
+	return elapsed;
+}
+
+/* --- compaction --- */
+
+static void drop_filler(void)
+{
+	if (filler)
+		munmap(filler, filler_bytes);
+	filler = NULL;
+}
+
+/* Bytes that are free on @node. */
+static size_t free_bytes(unsigned long node)
+{
+	char path[sizeof(NODES) + 40], *line = NULL;
+	size_t size = 0, kb = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), NODES "/node%lu/meminfo", node);
+	file = fopen(path, "r");
+	while (file && getline(&line, &size, file) > 0)
+		if (sscanf(line, "Node %*u MemFree: %zu kB", &kb) == 1)
+			break;
+	free(line);
+	if (file)
+		fclose(file);
+	return kb << 10;
+}
+
+/*
+ * Fills most of the node, from the top as the kernel does, and makes holes of
+ * one page each in what was filled last, as many as the region has pages: there
+ * it will be, at the bottom, when the rest is free again. Compaction collects
+ * pages at the top.
+ */
+static bool prepare_compaction(const struct cell *cell)
+{
+	size_t bytes = (cell->folio_kb << 10) * cell->folios, spare = bytes + FREE_BYTES;
+	size_t available = free_bytes(cell->from);
+
+	if (available < 2 * bytes + spare) {
+		fail("node %lu has too little free memory", cell->from);
+		return false;
+	}
+	filler_bytes = (available - spare) / BASE_SIZE * BASE_SIZE;
+	filler = mmap(NULL, filler_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
+	if (filler == MAP_FAILED) {
+		filler = NULL;
+		fail("cannot map %zu bytes: %s", filler_bytes, strerror(errno));
+		return false;
+	}
+	madvise(filler, filler_bytes - 2 * bytes, MADV_HUGEPAGE);
+	if (!bind_memory(filler, filler_bytes, cell->from))
+		return false;
+	for (size_t i = 0; i < filler_bytes; i += BASE_SIZE)
+		((volatile char *)filler)[i] = 1;
+	for (size_t i = filler_bytes - 2 * bytes; i < filler_bytes; i += 2 * BASE_SIZE)
+		madvise((char *)filler + i, BASE_SIZE, MADV_DONTNEED);
+	return true;
+}
+
+static uint64_t move_by_compaction(const struct cell *cell)
+{
+	char path[sizeof(NODES) + 40];
+	uint64_t start;
+
+	/* Now the holes are between the region's pages. */
+	drop_filler();
+	snprintf(path, sizeof(path), NODES "/node%lu/compact", cell->from);
+	start = now_ns();
+	return set(path, "1") ? now_ns() - start : 0;
+}
+
+/* --- memory that goes offline --- */
+
+/* Tries the memory blocks of @node, until one goes offline. */
+static bool find_block(unsigned long node)
+{
+	char path[sizeof(NODES) + 40];
+	struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), NODES "/node%lu", node);
+	dir = opendir(path);
+	while (dir && !found && (entry = readdir(dir))) {
+		if (strncmp(entry->d_name, "memory", 6) || !isdigit(entry->d_name[6]))
+			continue;
+		snprintf(block, sizeof(block), MEMORY "/%.20s/state", entry->d_name);
+		found = write_text(block, "offline") == 0;
+	}
+	if (dir)
+		closedir(dir);
+	if (!found)
+		block[0] = '\0';
+	return found;
+}
+
+/*
+ * Makes one block of the node a zone for nothing but movable pages: user memory
+ * is then taken from it first, and it can always go offline.
+ */
+static bool prepare_offlining(const struct cell *cell)
+{
+	if (!find_block(cell->from)) {
+		fail("no block of node %lu can go offline", cell->from);
+		return false;
+	}
+	return set(block, "online_movable");
+}
+
+static uint64_t move_by_offlining(const struct cell *cell)
+{
+	uint64_t start = now_ns();
+
+	(void)cell;
+	return set(block, "offline") ? now_ns() - start : 0;
+}
+
+static void bring_online(void)
+{
+	char state[32];
+
+	if (!block[0])
+		return;
+	/* It is not, if something went wrong. */
+	if (read_text(block, state, sizeof(state)) == 0 && strcmp(state, "offline"))
+		write_text(block, "offline");
+	if (write_text(block, "online") < 0)
+		fprintf(stderr, "movebench: cannot bring %s online: %s\n", block, strerror(errno));
+	block[0] = '\0';
+}
+
+/* --- all of them --- */
+
+static const struct reason reasons[] = {
+	{ "cpuset", prepare_cpuset, move_by_cpuset, leave_cgroup },
+	{ "demotion", prepare_demotion, move_by_demotion, leave_cgroup },
+	{ "promotion", prepare_promotion, move_by_use, NULL },
+	{ "balancing", prepare_numa_balancing, move_by_use, NULL },
+	{ "compaction", prepare_compaction, move_by_compaction, drop_filler },
+	{ "offlining", prepare_offlining, move_by_offlining, bring_online },
+};
+
+/* Returns NULL for a name that is none of theirs. */
+const struct reason *find_reason(const char *name)
+{
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (!strcmp(reasons[i].name, name))
+			return &reasons[i];
+	return NULL;
+}
+
+/* Before the memory is faulted in for a cell with a reason. */
+bool prepare_reason(const struct cell *cell)
+{
+	prepared = cell->reason;
+	return !prepared->prepare || prepared->prepare(cell);
+}
+
+/* When that memory is there no more. */
+void clean_up_reason(void)
+{
+	if (prepared && prepared->clean_up)
+		prepared->clean_up();
+	prepared = NULL;
+}
+
+/*
+ * Gives the kernel the reason to move the region. Returns the nanoseconds that
+ * it took, and in *@pages how many base pages moved; 0 if that failed.
+ */
+uint64_t move_by_reason(const struct cell *cell, uint64_t *pages)
+{
+	size_t nr = region.bytes / BASE_SIZE;
+	uint64_t *before = malloc(nr * sizeof(*before)), *after = malloc(nr * sizeof(*after));
+	uint64_t elapsed = 0;
+
+	*pages = 0;
+	if (before && after && read_frames(before)) {
+		elapsed = cell->reason->move(cell);
+		if (elapsed && !read_frames(after))
+			elapsed = 0;
+		for (size_t i = 0; elapsed && i < nr; i++)
+			*pages += before[i] != after[i];
+		if (elapsed && !*pages) {
+			fail("%s moved nothing", cell->reason->name);
+			elapsed = 0;
+		}
+	}
+	free(before);
+	free(after);
+	return elapsed;
+}
