@@ -27,7 +27,8 @@ def _cells(size: Size) -> tuple[Cell, ...]:
             for cell in compared
             if cell.method in ("threads", "parallel")
         )
-        cells += [replace(cell, condition="idle") for cell in compared]
+        # All CPUs of an idle machine help, whatever their priority.
+        cells += [replace(cell, condition="idle") for cell in compared if not cell.settings]
         cells += [replace(cell, condition="busy", hogs=size.cpus) for cell in compared]
     return tuple(cells)
 

@@ -17,7 +17,7 @@ from pagehaul.experiments.cell import (
     compare_methods,
 )
 
-QUICK = {4: (1, 32, 1024), 2048: (16,)}
+QUICK = {4: (32, 1024), 2048: (16,)}
 QUICK_METHODS = ("batch", "parallel")
 FULL = dict.fromkeys((4, 2048), tuple(1 << n for n in range(11)))
 
