@@ -456,9 +456,8 @@ static bool node_has_movable_block(int node)
 /* Two nodes with memory, the first one with memory that can go offline. */
 void nodes_find(int *from, int *to)
 {
+	int first = -1, second = -1, movable = -1;
 	char text[64];
-	int first = -1;
-	int second = -1;
 	int node;
 
 	for (node = 0; node < 64; node++) {
@@ -473,17 +472,14 @@ void nodes_find(int *from, int *to)
 			first = node;
 		else if (second < 0)
 			second = node;
+		if (movable < 0 && node_has_movable_block(node))
+			movable = node;
 	}
 	node_unbind();
 	if (second < 0)
 		skip("needs two nodes with memory");
-	if (node_has_movable_block(first)) {
-		*from = first;
-		*to = second;
-	} else {
-		*from = second;
-		*to = first;
-	}
+	*from = movable < 0 ? second : movable;
+	*to = *from == first ? second : first;
 }
 
 int page_node(void *addr)
