@@ -235,7 +235,9 @@ static void teams_of(int helpers)
 	snprintf(text, sizeof(text), "%d", helpers);
 	knob("max_helpers", text);
 	knob("parallel_batches", "1");
-	knob("min_helper_kb", "4294967295");
+	/* Copies are not shared. Always would overrule that. */
+	knob("min_helper_kb", "4294967294");
+	require(!file_write_number(MT_PAGE_COPY, 2), "cannot set " MT_PAGE_COPY);
 	knob("chunk_kb", "2048");
 }
 
