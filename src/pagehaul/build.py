@@ -175,7 +175,19 @@ def make(where: Path, targets: Sequence[str], log: Path, *, title: str, variant:
             objects += 1
             current.detail(f"{objects} objects")
 
-    env = {
+    command = [*make_command(variant), *targets]
+    run_logged(command, log, cwd=where, env=make_environment(where), title=title, on_line=count)
+
+
+def make_command(variant: str) -> list[str]:
+    """Return the words of `make` for a tree of `variant`: other words let it compile all anew."""
+    jobs = f"-j{len(os.sched_getaffinity(0))}"
+    return [*MAKE, jobs, "CC=ccache gcc", f"LOCALVERSION=-{variant}"]
+
+
+def make_environment(where: Path) -> dict[str, str]:
+    """Return what `make_command` needs in its environment in the tree `where`."""
+    return {
         # Objects must not depend on where the tree lies, nor on the day.
         "CCACHE_DIR": str(cache_dir() / "ccache"),
         "CCACHE_BASEDIR": str(where),
@@ -188,9 +200,6 @@ def make(where: Path, targets: Sequence[str], log: Path, *, title: str, variant:
         "KBUILD_BUILD_USER": "pagehaul",
         "KBUILD_BUILD_HOST": "pagehaul",
     }
-    command = [*MAKE, f"-j{len(os.sched_getaffinity(0))}"]
-    command += ["CC=ccache gcc", f"LOCALVERSION=-{variant}", *targets]
-    run_logged(command, log, cwd=where, env=env, title=title, on_line=count)
 
 
 def _release(image: Path) -> str:

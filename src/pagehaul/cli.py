@@ -3,6 +3,7 @@
 
 import argparse
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Protocol, cast
@@ -48,10 +49,19 @@ def _usage() -> argparse.ArgumentParser:
     )
 
 
+class _Terminated(BaseException):
+    """SIGTERM, as KeyboardInterrupt is SIGINT."""
+
+
+def _terminate(*_: object) -> None:
+    raise _Terminated
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (the process's own when None) and return its exit status.
 
-    0: done; 1: an error, printed as one line; 2: a wrong command line; 130: interrupted.
+    0: done; 1: an error, printed as one line; 2: a wrong command line; 130: interrupted; 143:
+    terminated.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     usage = _usage()
@@ -61,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     name = usage.parse_args(words[:1]).verb
     module, text = COMMANDS[name]
+    # What it has started, guests above all, is to end with it.
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         verb = cast(_Verb, importlib.import_module(module))
         parser = argparse.ArgumentParser(
@@ -74,6 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         ui.console.print("pagehaul: interrupted")
         return 130
+    except _Terminated:
+        ui.console.print("pagehaul: terminated")
+        return 143
     except BrokenPipeError:
         # Whoever read our output has seen enough.
         sys.stderr.close()

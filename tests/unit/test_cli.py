@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The command line: exit codes, errors without tracebacks, verbs imported when used."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 import types
 
 import pytest
@@ -42,6 +45,27 @@ def test_interrupt_is_130_without_traceback(
     verb(monkeypatch, KeyboardInterrupt())
     assert cli.main(["tree"]) == 130
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_sigterm_ends_what_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+
+    def run(args: object) -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+        finally:
+            ended.append(True)
+        return 0
+
+    module = types.SimpleNamespace(add_arguments=lambda parser: None, run=run)
+    monkeypatch.setattr(cli.importlib, "import_module", lambda name: module)
+    previous = signal.getsignal(signal.SIGTERM)
+    try:
+        assert cli.main(["tree"]) == 143
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    assert ended == [True]
 
 
 def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pagehaul import build, host, source, ui
@@ -41,13 +41,16 @@ def run() -> list[Outcome]:
 
 
 def _output(
-    command: Sequence[str | Path], cwd: Path = REPO, stderr: int = subprocess.STDOUT
+    command: Sequence[str | Path],
+    cwd: Path = REPO,
+    stderr: int = subprocess.STDOUT,
+    env: Mapping[str, str] | None = None,
 ) -> tuple[int, str]:
     try:
         done = subprocess.run(
             command,
             cwd=cwd,
-            env={**os.environ, "NO_COLOR": "1"},
+            env={**os.environ, "NO_COLOR": "1", **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -134,10 +137,11 @@ def _compiler() -> list[Outcome]:
             path = kernel.tree / name
             for old in path.glob("*.o") if path.is_dir() else (path,):
                 old.unlink(missing_ok=True)
-        jobs = f"-j{os.cpu_count() or 1}"
+        # As the tree is built, or the next build would compile all of it anew.
+        command = [*build.make_command(variant), "W=1", "C=2", *objects]
         with ui.step(f"W=1 and sparse, {variant}"):
             status, output = _output(
-                ["make", "ARCH=x86_64", jobs, "W=1", "C=2", *objects], cwd=kernel.tree
+                command, cwd=kernel.tree, env=build.make_environment(kernel.tree)
             )
         if status:
             return [verdict(f"compile {variant} with W=1 C=2", _last(output))]
