@@ -80,11 +80,18 @@ struct migrate_copy_job {
 	atomic_long_t helper_pages;
 };
 
+/* What migrate_copy_job.cursor is made of. */
+#define CURSOR(pair, page)	((u64)(pair) << 32 | (page))
+#define CURSOR_PAIR(cursor)	((unsigned int)((cursor) >> 32))
+#define CURSOR_PAGE(cursor)	((unsigned int)(cursor))
+
 /* job.c */
 void migrate_copy_job_init(struct migrate_copy_job *job,
 			   const struct migrate_copy_pair *pairs,
 			   unsigned int nr, unsigned int chunk_pages,
 			   bool nontemporal);
+void migrate_copy_job_copy(struct migrate_copy_job *job, u64 first,
+			   unsigned long nr);
 unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job);
 unsigned long migrate_copy_job_run(struct migrate_copy_job *job, int nid,
 				   unsigned int max_helpers);

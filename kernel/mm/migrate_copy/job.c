@@ -16,10 +16,6 @@
 
 #include "internal.h"
 
-#define CURSOR(pair, page)	((u64)(pair) << 32 | (page))
-#define CURSOR_PAIR(cursor)	((unsigned int)((cursor) >> 32))
-#define CURSOR_PAGE(cursor)	((unsigned int)(cursor))
-
 #ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
 struct migrate_copy_test migrate_copy_test;
 
@@ -139,6 +135,32 @@ static void copy_part(struct migrate_copy_job *job, unsigned int pair,
 }
 
 /**
+ * migrate_copy_job_copy() - Copy pages of a job that are the caller's to copy.
+ * @job: The job.
+ * @first: The cursor of the first page.
+ * @nr: How many base pages, in the order of the job.
+ *
+ * Context: Process context. Does not sleep.
+ */
+void migrate_copy_job_copy(struct migrate_copy_job *job, u64 first,
+			   unsigned long nr)
+{
+	unsigned int pair = CURSOR_PAIR(first);
+	unsigned int page = CURSOR_PAGE(first);
+	unsigned long part;
+
+	for (; nr; nr -= part) {
+		part = folio_nr_pages(job->pairs[pair].src) - page;
+		part = min(nr, part);
+		copy_part(job, pair, page, part);
+		page = 0;
+		pair++;
+	}
+	if (job->nontemporal)
+		migrate_copy_nontemporal_done();
+}
+
+/**
  * migrate_copy_job_chunk() - Claim one chunk of a job and copy it.
  * @job: The job.
  *
@@ -149,25 +171,12 @@ static void copy_part(struct migrate_copy_job *job, unsigned int pair,
  */
 unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job)
 {
-	unsigned int pair, page;
-	unsigned long left, nr, part;
+	unsigned long nr;
 	u64 first;
 
 	nr = claim(job, &first);
-	if (!nr)
-		return 0;
-
-	pair = CURSOR_PAIR(first);
-	page = CURSOR_PAGE(first);
-	for (left = nr; left; left -= part) {
-		part = folio_nr_pages(job->pairs[pair].src) - page;
-		part = min(left, part);
-		copy_part(job, pair, page, part);
-		page = 0;
-		pair++;
-	}
-	if (job->nontemporal)
-		migrate_copy_nontemporal_done();
+	if (nr)
+		migrate_copy_job_copy(job, first, nr);
 	return nr;
 }
 
