@@ -13,6 +13,7 @@
 #include <linux/slab.h>
 
 #include "internal.h"
+#include "kunit_folios.h"
 
 /* Folio orders of the standard job: small and large, in no tidy sequence. */
 static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
@@ -22,73 +23,6 @@ static const unsigned int large_orders[] = { 9, 9, 9, 9 };
 
 /* Chunk sizes in pages: the smallest, odd ones, a folio, more than a job. */
 static const unsigned int chunk_sizes[] = { 1, 3, 7, 32, 512, 5000 };
-
-struct folio_set {
-	struct migrate_copy_pair pairs[MIGRATE_COPY_WINDOW];
-	unsigned int nr;
-	unsigned long pages;
-};
-
-static void free_folios(void *data)
-{
-	struct folio_set *set = data;
-	unsigned int i;
-
-	for (i = 0; i < set->nr; i++) {
-		if (set->pairs[i].src)
-			folio_put(set->pairs[i].src);
-		if (set->pairs[i].dst)
-			folio_put(set->pairs[i].dst);
-	}
-}
-
-static struct folio_set *alloc_folios(struct kunit *test,
-				      const unsigned int *orders,
-				      unsigned int nr)
-{
-	struct folio_set *set;
-	unsigned int i;
-
-	set = kunit_kzalloc(test, sizeof(*set), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, set);
-	KUNIT_ASSERT_LE(test, nr, MIGRATE_COPY_WINDOW);
-	KUNIT_ASSERT_EQ(test, 0,
-			kunit_add_action_or_reset(test, free_folios, set));
-
-	for (i = 0; i < nr; i++) {
-		struct migrate_copy_pair *pair = &set->pairs[i];
-
-		pair->src = folio_alloc(GFP_KERNEL, orders[i]);
-		pair->dst = folio_alloc(GFP_KERNEL, orders[i]);
-		set->nr++;
-		KUNIT_ASSERT_NOT_NULL(test, pair->src);
-		KUNIT_ASSERT_NOT_NULL(test, pair->dst);
-		set->pages += 1UL << orders[i];
-	}
-	return set;
-}
-
-/* A source page gets words that no other page and no other round has. */
-static void fill(struct folio_set *set, u64 round)
-{
-	unsigned int i;
-	size_t w;
-
-	for (i = 0; i < set->nr; i++) {
-		u64 *src = folio_address(set->pairs[i].src);
-
-		for (w = 0; w < folio_size(set->pairs[i].src) / sizeof(u64); w++)
-			src[w] = round << 48 | (u64)i << 32 | w;
-		memset(folio_address(set->pairs[i].dst), 0xa5,
-		       folio_size(set->pairs[i].dst));
-	}
-}
-
-static bool same(const struct migrate_copy_pair *pair)
-{
-	return !memcmp(folio_address(pair->dst), folio_address(pair->src),
-		       folio_size(pair->src));
-}
 
 /* Chunks that overlap would add up to more than the job. */
 static bool claimed_once(const struct folio_set *set,
@@ -106,7 +40,7 @@ static void expect_all_copied(struct kunit *test, const struct folio_set *set,
 	KUNIT_EXPECT_EQ(test, 0, job->failed);
 	KUNIT_EXPECT_TRUE(test, claimed_once(set, job));
 	for (i = 0; i < set->nr; i++)
-		KUNIT_EXPECT_TRUE_MSG(test, same(&set->pairs[i]),
+		KUNIT_EXPECT_TRUE_MSG(test, copy_test_same(&set->pairs[i]),
 				      "pair %u of %u, chunks of %u pages", i,
 				      set->nr, job->chunk_pages);
 }
@@ -114,15 +48,15 @@ static void expect_all_copied(struct kunit *test, const struct folio_set *set,
 /* Chunks have the size asked for, add up to the job, and end. */
 static void claims_cover_job(struct kunit *test)
 {
-	struct folio_set *set = alloc_folios(test, mixed_orders,
-					     ARRAY_SIZE(mixed_orders));
+	struct folio_set *set = copy_test_alloc(test, mixed_orders,
+						ARRAY_SIZE(mixed_orders));
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(chunk_sizes); i++) {
 		unsigned long left = set->pages;
 		struct migrate_copy_job job;
 
-		fill(set, i);
+		copy_test_fill(set, i);
 		migrate_copy_job_init(&job, set->pairs, set->nr, chunk_sizes[i],
 				      i % 2);
 		while (left) {
@@ -147,15 +81,15 @@ static void claims_cover_job(struct kunit *test)
 
 static void zero_helpers(struct kunit *test)
 {
-	struct folio_set *set = alloc_folios(test, mixed_orders,
-					     ARRAY_SIZE(mixed_orders));
+	struct folio_set *set = copy_test_alloc(test, mixed_orders,
+						ARRAY_SIZE(mixed_orders));
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(chunk_sizes); i++) {
 		struct migrate_copy_job job;
 		unsigned long woken;
 
-		fill(set, i);
+		copy_test_fill(set, i);
 		migrate_copy_job_init(&job, set->pairs, set->nr, chunk_sizes[i],
 				      i % 2);
 		woken = migrate_copy_job_run(&job, NUMA_NO_NODE, 0);
@@ -168,8 +102,8 @@ static void zero_helpers(struct kunit *test)
 /* Helpers come and do part of the work, sooner or later. */
 static void helpers_take_part(struct kunit *test)
 {
-	struct folio_set *set = alloc_folios(test, large_orders,
-					     ARRAY_SIZE(large_orders));
+	struct folio_set *set = copy_test_alloc(test, large_orders,
+						ARRAY_SIZE(large_orders));
 	unsigned long helped = 0;
 	unsigned int i;
 
@@ -179,7 +113,7 @@ static void helpers_take_part(struct kunit *test)
 	for (i = 0; i < 200 && !helped; i++) {
 		struct migrate_copy_job job;
 
-		fill(set, i);
+		copy_test_fill(set, i);
 		migrate_copy_job_init(&job, set->pairs, set->nr, 4, true);
 		migrate_copy_job_run(&job, 0, num_possible_cpus());
 		expect_all_copied(test, set, &job);
@@ -195,13 +129,13 @@ static void helpers_take_part(struct kunit *test)
 static void more_helpers_than_chunks(struct kunit *test)
 {
 	static const unsigned int orders[] = { 0 };
-	struct folio_set *set = alloc_folios(test, orders, 1);
+	struct folio_set *set = copy_test_alloc(test, orders, 1);
 	unsigned int i;
 
 	for (i = 0; i < 500; i++) {
 		struct migrate_copy_job job;
 
-		fill(set, i);
+		copy_test_fill(set, i);
 		migrate_copy_job_init(&job, set->pairs, set->nr, 1, false);
 		migrate_copy_job_run(&job, 0, num_possible_cpus());
 		expect_all_copied(test, set, &job);
@@ -220,8 +154,8 @@ static void reset_hooks(void *unused)
 /* One page fails: its folio is marked, all others are complete. */
 static void failing_chunk(struct kunit *test)
 {
-	struct folio_set *set = alloc_folios(test, mixed_orders,
-					     ARRAY_SIZE(mixed_orders));
+	struct folio_set *set = copy_test_alloc(test, mixed_orders,
+						ARRAY_SIZE(mixed_orders));
 	unsigned int victim, i, helpers;
 
 	KUNIT_ASSERT_EQ(test, 0,
@@ -233,7 +167,7 @@ static void failing_chunk(struct kunit *test)
 			struct folio *src = set->pairs[victim].src;
 			struct migrate_copy_job job;
 
-			fill(set, victim);
+			copy_test_fill(set, victim);
 			WRITE_ONCE(migrate_copy_test.fail_page,
 				   folio_page(src, folio_nr_pages(src) / 2));
 			migrate_copy_job_init(&job, set->pairs, set->nr, 3,
@@ -243,7 +177,7 @@ static void failing_chunk(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, BIT(victim), job.failed);
 			for (i = 0; i < set->nr; i++)
 				KUNIT_EXPECT_EQ_MSG(test, i != victim,
-						    same(&set->pairs[i]),
+						    copy_test_same(&set->pairs[i]),
 						    "pair %u, victim %u", i,
 						    victim);
 		}
@@ -271,7 +205,7 @@ static int race(void *data)
 			racer->wrong++;
 			break;
 		}
-		fill(set, round);
+		copy_test_fill(set, round);
 		migrate_copy_job_init(job, set->pairs, set->nr, 1 + round % 9,
 				      round % 2);
 		migrate_copy_job_run(job, 0, num_possible_cpus());
@@ -279,7 +213,7 @@ static int race(void *data)
 		racer->helped += atomic_long_read(&job->helper_pages);
 		kfree(job);
 		for (i = 0; i < set->nr; i++)
-			racer->wrong += !same(&set->pairs[i]);
+			racer->wrong += !copy_test_same(&set->pairs[i]);
 	}
 	complete(&racer->done);
 	return 0;
@@ -303,8 +237,8 @@ static void concurrent_jobs(struct kunit *test)
 	racers = kunit_kcalloc(test, nr, sizeof(*racers), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, racers);
 	for (i = 0; i < nr; i++) {
-		racers[i].set = alloc_folios(test, mixed_orders,
-					     ARRAY_SIZE(mixed_orders));
+		racers[i].set = copy_test_alloc(test, mixed_orders,
+						ARRAY_SIZE(mixed_orders));
 		init_completion(&racers[i].done);
 	}
 
