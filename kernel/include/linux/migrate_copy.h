@@ -166,6 +166,30 @@ static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
 
 #endif /* CONFIG_MIGRATE_COPY */
 
+#ifdef CONFIG_MIGRATE_COPY_ENGINE
+DECLARE_STATIC_KEY_FALSE(migrate_copy_engine_key);
+bool __migrate_copy_quarantined(struct folio *dst);
+
+/**
+ * migrate_copy_quarantined() - May a copy engine still write to a folio?
+ * @dst: The destination of a migration.
+ *
+ * Context: Any. A static branch while no engine is registered.
+ * Return: true if a copy to @dst was given up without being stopped, so that
+ * nothing may be moved there.
+ */
+static inline bool migrate_copy_quarantined(struct folio *dst)
+{
+	return static_branch_unlikely(&migrate_copy_engine_key) &&
+	       __migrate_copy_quarantined(dst);
+}
+#else
+static inline bool migrate_copy_quarantined(struct folio *dst)
+{
+	return false;
+}
+#endif
+
 /**
  * migrate_copy_folio() - Copy one folio that no batch has copied.
  * @dst: The folio to copy to.
@@ -176,7 +200,8 @@ static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
  * lock of its filesystem held, and is copied by the caller as ever.
  *
  * Context: As folio_mc_copy(); may sleep if @src is a hugetlb folio.
- * Return: 0, or -EHWPOISON if a machine check interrupted the copy.
+ * Return: 0, -EHWPOISON if a machine check interrupted the copy, or -EAGAIN if a
+ * copy engine may still write to @dst.
  */
 static inline int migrate_copy_folio(struct folio *dst, struct folio *src)
 {

@@ -72,6 +72,7 @@ struct migrate_copy_window {
 	unsigned long folios_done;
 	unsigned long pages_done;
 	unsigned long helper_pages_done;
+	unsigned long engine_pages_done;
 	struct migrate_copy_pair pairs[MIGRATE_COPY_WINDOW];
 };
 
@@ -142,9 +143,41 @@ static unsigned long copy_alone_nontemporal(const struct migrate_copy_window *wi
 	return job.failed;
 }
 
-static unsigned long copy_with_helpers(struct migrate_copy_window *win,
-				       unsigned int max_helpers, int nid,
-				       bool nontemporal)
+/* What the window holds, for engines. */
+static void describe(const struct migrate_copy_window *win,
+		     struct migrate_copy_info *info)
+{
+	unsigned long most = 0;
+	unsigned int i;
+
+	for (i = 0; i < win->nr; i++)
+		most = max(most, folio_nr_pages(win->pairs[i].src));
+	info->pages = win->pages;
+	info->folios = win->nr;
+	info->max_folio_pages = most;
+	info->dst_nid = folio_nid(win->pairs[0].dst);
+	info->src_nid = folio_nid(win->pairs[0].src);
+	info->reason = win->reason;
+}
+
+static unsigned int run_with_engines(struct migrate_copy_window *win,
+				     struct migrate_copy_job *job,
+				     unsigned int max_helpers)
+{
+	struct migrate_copy_info info;
+	unsigned long engine_pages = 0;
+	unsigned int woken;
+
+	describe(win, &info);
+	woken = migrate_copy_offload_run(job, &info, max_helpers,
+					 &engine_pages);
+	win->engine_pages_done += engine_pages;
+	return woken;
+}
+
+static unsigned long copy_shared(struct migrate_copy_window *win,
+				 unsigned int max_helpers, int nid,
+				 bool nontemporal)
 {
 	struct migrate_copy_job job;
 	unsigned long chunks;
@@ -157,13 +190,17 @@ static unsigned long copy_with_helpers(struct migrate_copy_window *win,
 	chunks = DIV_ROUND_UP(win->pages, job.chunk_pages);
 	max_helpers = min_t(unsigned long, max_helpers, chunks - 1);
 
-	woken = migrate_copy_job_run(&job, nid, max_helpers);
+	if (migrate_copy_offloading()) {
+		woken = run_with_engines(win, &job, max_helpers);
+	} else {
+		woken = migrate_copy_job_run(&job, nid, max_helpers);
+		if (max_helpers && !woken)
+			migrate_copy_stat_add(MIGRATE_COPY_ALONE_BUSY, 1);
+	}
 	win->helper_pages_done += atomic_long_read(&job.helper_pages);
 
 	migrate_copy_stat_add(MIGRATE_COPY_JOBS, 1);
 	migrate_copy_stat_add(MIGRATE_COPY_HELPERS_WOKEN, woken);
-	if (max_helpers && !woken)
-		migrate_copy_stat_add(MIGRATE_COPY_ALONE_BUSY, 1);
 	return job.failed;
 }
 
@@ -172,8 +209,9 @@ static unsigned long copy_window(struct migrate_copy_window *win)
 {
 	int nid = folio_nid(win->pairs[0].dst);
 	bool nontemporal = migrate_copy_is_nontemporal(win->reason, nid);
+	unsigned long engines_before = win->engine_pages_done;
 	unsigned int max_helpers = 0;
-	unsigned long failed;
+	unsigned long failed, by_cpus;
 
 	if (win->may_share)
 		max_helpers = READ_ONCE(migrate_copy_max_helpers);
@@ -184,16 +222,17 @@ static unsigned long copy_window(struct migrate_copy_window *win)
 			migrate_copy_stat_add(MIGRATE_COPY_ALONE_SMALL, 1);
 	}
 
-	if (max_helpers)
-		failed = copy_with_helpers(win, max_helpers, nid, nontemporal);
+	if (max_helpers || (win->may_share && migrate_copy_offloading()))
+		failed = copy_shared(win, max_helpers, nid, nontemporal);
 	else if (nontemporal)
 		failed = copy_alone_nontemporal(win);
 	else
 		failed = copy_alone(win);
 
+	by_cpus = win->pages - (win->engine_pages_done - engines_before);
 	if (nontemporal)
 		migrate_copy_stat_add(MIGRATE_COPY_BYTES_NONTEMPORAL,
-				      win->pages * PAGE_SIZE);
+				      by_cpus * PAGE_SIZE);
 	win->folios_done += win->nr;
 	win->pages_done += win->pages;
 	if (unlikely(failed)) {
@@ -237,13 +276,16 @@ static void flush_window(struct migrate_copy_window *win)
 
 static void account(const struct migrate_copy_window *win)
 {
-	unsigned long alone = win->pages_done - win->helper_pages_done;
+	unsigned long alone = win->pages_done - win->helper_pages_done -
+			      win->engine_pages_done;
 
 	migrate_copy_stat_add(MIGRATE_COPY_BATCHES, 1);
 	migrate_copy_stat_add(MIGRATE_COPY_FOLIOS, win->folios_done);
 	migrate_copy_stat_add(MIGRATE_COPY_BYTES_CALLER, alone * PAGE_SIZE);
 	migrate_copy_stat_add(MIGRATE_COPY_BYTES_HELPERS,
 			      win->helper_pages_done * PAGE_SIZE);
+	migrate_copy_stat_add(MIGRATE_COPY_BYTES_ENGINES,
+			      win->engine_pages_done * PAGE_SIZE);
 }
 
 static void window_init(struct migrate_copy_window *win, int reason,
@@ -257,6 +299,7 @@ static void window_init(struct migrate_copy_window *win, int reason,
 	win->folios_done = 0;
 	win->pages_done = 0;
 	win->helper_pages_done = 0;
+	win->engine_pages_done = 0;
 }
 
 /**
@@ -292,7 +335,9 @@ void migrate_copy_batch(struct list_head *src_folios,
 	list_for_each_entry(src, src_folios, lru) {
 		enum migrate_copy_stat why;
 
-		if (likely(movable_in_batch(src, &why))) {
+		if (unlikely(migrate_copy_quarantined(dst))) {
+			/* From an earlier pass. It will not be moved to. */
+		} else if (likely(movable_in_batch(src, &why))) {
 			add_to_window(&win, dst, src);
 			if (win.nr == MIGRATE_COPY_WINDOW)
 				flush_window(&win);
@@ -315,7 +360,8 @@ void migrate_copy_batch(struct list_head *src_folios,
  *
  * Context: Process context, may sleep. Takes no lock under which anybody may
  * sleep, and allocates nothing.
- * Return: 0, or -EHWPOISON if a machine check interrupted the copy.
+ * Return: 0, -EHWPOISON if a machine check interrupted the copy, or -EAGAIN if
+ * an engine may still write to @dst.
  */
 int migrate_copy_hugetlb(struct folio *dst, struct folio *src)
 {
@@ -332,7 +378,9 @@ int migrate_copy_hugetlb(struct folio *dst, struct folio *src)
 	account(&win);
 	trace_migrate_copy_end(MR_TYPES, win.folios_done, win.pages_done,
 			       win.helper_pages_done);
-	return failed ? -EHWPOISON : 0;
+	if (likely(!failed))
+		return 0;
+	return migrate_copy_quarantined(dst) ? -EAGAIN : -EHWPOISON;
 }
 
 /**

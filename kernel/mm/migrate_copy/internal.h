@@ -9,7 +9,9 @@
 
 #include <linux/atomic.h>
 #include <linux/cpumask.h>
+#include <linux/jump_label.h>
 #include <linux/migrate_copy.h>
+#include <linux/migrate_copy_engine.h>
 #include <linux/mm_types.h>
 #include <linux/nodemask.h>
 #include <linux/types.h>
@@ -33,6 +35,7 @@ enum migrate_copy_stat {
 	MIGRATE_COPY_BYTES_CALLER,
 	MIGRATE_COPY_BYTES_HELPERS,
 	MIGRATE_COPY_BYTES_NONTEMPORAL,
+	MIGRATE_COPY_BYTES_ENGINES,
 	MIGRATE_COPY_JOBS,
 	MIGRATE_COPY_HELPERS_WOKEN,
 	MIGRATE_COPY_FALLBACK_MOVABLE,
@@ -90,6 +93,8 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
 			   const struct migrate_copy_pair *pairs,
 			   unsigned int nr, unsigned int chunk_pages,
 			   bool nontemporal);
+int migrate_copy_job_page(const struct migrate_copy_job *job, struct page *dst,
+			  struct page *src);
 void migrate_copy_job_copy(struct migrate_copy_job *job, u64 first,
 			   unsigned long nr);
 unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job);
@@ -173,6 +178,42 @@ struct migrate_copy_search {
 };
 
 void migrate_copy_place(struct migrate_copy_search *s);
+
+/* engine.c */
+#ifdef CONFIG_MIGRATE_COPY_ENGINE
+DECLARE_STATIC_KEY_FALSE(migrate_copy_offload_key);
+
+static inline bool migrate_copy_offloading(void)
+{
+	return static_branch_unlikely(&migrate_copy_offload_key);
+}
+
+unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
+				      const struct migrate_copy_info *info,
+				      unsigned int max_helpers,
+				      unsigned long *engine_pages);
+void migrate_copy_engine_enable(struct migrate_copy_engine *engine,
+				bool enable);
+int migrate_copy_engines_init(struct kobject *parent);
+#else
+static inline bool migrate_copy_offloading(void)
+{
+	return false;
+}
+
+static inline unsigned int
+migrate_copy_offload_run(struct migrate_copy_job *job,
+			 const struct migrate_copy_info *info,
+			 unsigned int max_helpers, unsigned long *engine_pages)
+{
+	return 0;
+}
+
+static inline int migrate_copy_engines_init(struct kobject *parent)
+{
+	return 0;
+}
+#endif
 
 /* stats.c */
 void migrate_copy_stat_add(enum migrate_copy_stat stat, unsigned long nr);
@@ -260,6 +301,9 @@ struct migrate_copy_test {
 };
 
 extern struct migrate_copy_test migrate_copy_test;
+
+void migrate_copy_engine_tune(struct migrate_copy_engine *engine, bool exclusive,
+			      unsigned int timeout_ms);
 #endif
 
 #endif /* _MM_MIGRATE_COPY_INTERNAL_H */

@@ -102,8 +102,18 @@ static unsigned long claim(struct migrate_copy_job *job, u64 *first)
 	return job->chunk_pages - want;
 }
 
-static int copy_one_page(const struct migrate_copy_job *job, struct page *dst,
-			 struct page *src)
+/**
+ * migrate_copy_job_page() - Copy a base page of a job.
+ * @job: The job.
+ * @dst: The page to copy to.
+ * @src: The page to copy from.
+ *
+ * Context: Any. Where @job->nontemporal, the copy is visible to others only after
+ * migrate_copy_nontemporal_done().
+ * Return: 0, or nonzero if a machine check interrupted the copy.
+ */
+int migrate_copy_job_page(const struct migrate_copy_job *job, struct page *dst,
+			  struct page *src)
 {
 	if (job->nontemporal)
 		return migrate_copy_page_nontemporal(dst, src);
@@ -127,7 +137,7 @@ static void copy_part(struct migrate_copy_job *job, unsigned int pair,
 		struct page *from = folio_page(src, page);
 
 		if (test_fails(from) ||
-		    copy_one_page(job, folio_page(dst, page), from)) {
+		    migrate_copy_job_page(job, folio_page(dst, page), from)) {
 			set_bit(pair, &job->failed);
 			return;
 		}

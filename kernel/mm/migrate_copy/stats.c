@@ -19,6 +19,7 @@ static const char * const stat_names[] = {
 	[MIGRATE_COPY_BYTES_CALLER]	= "bytes_caller",
 	[MIGRATE_COPY_BYTES_HELPERS]	= "bytes_helpers",
 	[MIGRATE_COPY_BYTES_NONTEMPORAL]	= "bytes_nontemporal",
+	[MIGRATE_COPY_BYTES_ENGINES]	= "bytes_engines",
 	[MIGRATE_COPY_JOBS]		= "jobs",
 	[MIGRATE_COPY_HELPERS_WOKEN]	= "helpers_woken",
 	[MIGRATE_COPY_FALLBACK_MOVABLE]	= "fallback_movable",

@@ -281,6 +281,8 @@ static int __init migrate_copy_sysfs_init(void)
 
 	stat_attrs_init();
 	err = sysfs_create_groups(kobj, groups);
+	if (!err)
+		err = migrate_copy_engines_init(kobj);
 	if (err)
 		kobject_put(kobj);
 	return err;

@@ -17,7 +17,7 @@ _LINES = 15
 
 # Where the kernel's build puts our objects, and what is ours in a compiler's messages.
 _OURS = ("mm/migrate_copy/",)
-_OUR_FILES = re.compile(r"mm/migrate_copy/|migrate_copy\.h")
+_OUR_FILES = re.compile(r"mm/migrate_copy/|migrate_copy(?:_engine)?\.h")
 
 # Seconds for one tool.
 _TIMEOUT_S = 900.0

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Copy engines for page migration: what a driver of one needs. The protocol is
+ * described in mm/migrate_copy/engine.c.
+ */
+#ifndef _LINUX_MIGRATE_COPY_ENGINE_H
+#define _LINUX_MIGRATE_COPY_ENGINE_H
+
+#include <linux/list.h>
+#include <linux/sysfs.h>
+#include <linux/types.h>
+
+struct kobject;
+struct migrate_copy_engine;
+struct migrate_copy_offload;
+struct page;
+
+/* Most ranges of one chunk. */
+#define MIGRATE_COPY_CHUNK_RANGES	32
+
+/**
+ * struct migrate_copy_info - what a job is about
+ * @pages: Base pages in all.
+ * @folios: Folios in all.
+ * @max_folio_pages: Base pages of the largest folio.
+ * @dst_nid: The node of the first destination.
+ * @src_nid: The node of the first source.
+ * @reason: The migrate_reason; MR_TYPES for a hugetlb folio.
+ */
+struct migrate_copy_info {
+	unsigned long pages;
+	unsigned int folios;
+	unsigned int max_folio_pages;
+	int dst_nid;
+	int src_nid;
+	int reason;
+};
+
+/**
+ * struct migrate_copy_share - an engine's part in one job
+ * @node: The engine's own, from its start() to its end().
+ *
+ * Claims of chunks refer to it. It ceases to exist when end() returns.
+ */
+struct migrate_copy_share {
+	struct list_head node;
+	/* private: engine.c */
+	struct migrate_copy_engine *engine;
+	struct migrate_copy_offload *offload;
+	unsigned int inflight;
+	unsigned long returned;
+	bool open;
+};
+
+/**
+ * struct migrate_copy_range - pages to copy, contiguous in physical memory
+ * @dst: The first page to write.
+ * @src: The first page to read.
+ * @nr: How many base pages.
+ */
+struct migrate_copy_range {
+	struct page *dst;
+	struct page *src;
+	unsigned int nr;
+};
+
+/**
+ * struct migrate_copy_chunk - what an engine has claimed
+ * @nr_ranges: Number of @ranges.
+ * @nr_pages: Base pages in all of them.
+ * @ranges: What to copy.
+ *
+ * The memory is the engine's. It is in use from a successful claim until the
+ * chunk is returned; if it is given up as lost, until it is declared stopped.
+ */
+struct migrate_copy_chunk {
+	unsigned int nr_ranges;
+	unsigned int nr_pages;
+	struct migrate_copy_range ranges[MIGRATE_COPY_CHUNK_RANGES];
+	/* private: engine.c */
+	struct migrate_copy_share *share;
+	struct migrate_copy_engine *engine;
+	u64 first;
+	u64 claimed_ns;
+	struct list_head quarantine;
+};
+
+/**
+ * struct migrate_copy_engine_ops - what an engine can be asked
+ * @can_copy: Could it take part in such a job now? Must not sleep. Optional.
+ * @start: Take part: claim chunks of the share now, and later, as it gets room.
+ *	Returns false if it will not; then nothing may be claimed, and no other
+ *	operation follows. Must not sleep.
+ * @poll: See what is done, and claim more, on the caller's CPU. Returns true if
+ *	it wants to be polled on, false if chunks come back by themselves. Must
+ *	not sleep. Optional.
+ * @stop: Chunks are late: see that the share's come back soon, or that the
+ *	hardware ends. Must not sleep or wait. Optional.
+ * @end: Forget the share. Each chunk of it must be returned or given up as lost
+ *	before this returns, and none can be claimed any more. May sleep
+ *	until a chunk that is being copied by a CPU is done, and for nothing
+ *	else.
+ *
+ * All are called by the task that migrates, with folios locked, possibly in
+ * reclaim: they must not allocate memory, nor take a lock under which somebody
+ * does. Those of one share are not called at the same time; those of different
+ * shares are.
+ */
+struct migrate_copy_engine_ops {
+	bool (*can_copy)(void *priv, const struct migrate_copy_info *info);
+	bool (*start)(void *priv, struct migrate_copy_share *share);
+	bool (*poll)(void *priv, struct migrate_copy_share *share);
+	void (*stop)(void *priv, struct migrate_copy_share *share);
+	void (*end)(void *priv, struct migrate_copy_share *share);
+};
+
+/**
+ * struct migrate_copy_engine_desc - an engine to be registered
+ * @name: Its name, and that of its directory in sysfs.
+ * @ops: Its operations.
+ * @max_chunk_pages: Most base pages it can take at a time, or 0 for any number.
+ * @groups: Attributes for its directory in sysfs, of struct kobj_attribute; may
+ *	be NULL.
+ */
+struct migrate_copy_engine_desc {
+	const char *name;
+	const struct migrate_copy_engine_ops *ops;
+	unsigned int max_chunk_pages;
+	const struct attribute_group **groups;
+};
+
+struct migrate_copy_engine *
+migrate_copy_engine_register(const struct migrate_copy_engine_desc *desc,
+			     void *priv);
+void migrate_copy_engine_unregister(struct migrate_copy_engine *engine);
+struct kobject *migrate_copy_engine_kobj(struct migrate_copy_engine *engine);
+
+const struct migrate_copy_info *
+migrate_copy_share_info(const struct migrate_copy_share *share);
+bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
+			      struct migrate_copy_chunk *chunk,
+			      unsigned int max_pages);
+int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk);
+void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok);
+void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk);
+void migrate_copy_chunk_stopped(struct migrate_copy_chunk *chunk);
+
+#endif /* _LINUX_MIGRATE_COPY_ENGINE_H */

@@ -1,0 +1,697 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests of the copy engines: whatever an engine does with its chunks,
+ * every page is copied once, or known to be lost, and nobody waits for ever.
+ */
+#include <kunit/test.h>
+
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/err.h>
+#include <linux/kobject.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/migrate.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "internal.h"
+#include "kunit_folios.h"
+
+/* As many chunks as a job lets engines have. */
+#define MAX_CHUNKS	32
+
+/* Folio orders of the standard job: small and large, in no tidy sequence. */
+static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
+
+/**
+ * enum conduct - what the engine of a test does
+ * @REFUSE_JOB: can_copy() says no.
+ * @REFUSE_START: start() does.
+ * @COPY: copies everything it can claim in start().
+ * @FAIL: spoils what it claims, and says that it has failed.
+ * @LATE: holds what it claims until it is asked to stop.
+ * @LATE_COPY: as @LATE, but copies then.
+ * @LOSE: holds what it claims for ever.
+ * @POLL: copies a chunk with each poll.
+ */
+enum conduct { REFUSE_JOB, REFUSE_START, COPY, FAIL, LATE, LATE_COPY, LOSE,
+	       POLL };
+
+struct fake {
+	enum conduct conduct;
+	unsigned int max_pages;
+	struct migrate_copy_engine *engine;
+	struct migrate_copy_engine_desc desc;
+	struct migrate_copy_chunk chunks[MAX_CHUNKS];
+	unsigned int held;
+	unsigned int turn;
+	unsigned int claims;
+	unsigned int starts;
+	unsigned int stops;
+	unsigned int ends;
+	unsigned int wrong;
+};
+
+static bool fake_can_copy(void *priv, const struct migrate_copy_info *info)
+{
+	struct fake *fake = priv;
+
+	if (!info->pages || !info->folios || !info->max_folio_pages)
+		fake->wrong++;
+	return fake->conduct != REFUSE_JOB;
+}
+
+static void spoil(struct migrate_copy_chunk *chunk)
+{
+	unsigned int i;
+
+	for (i = 0; i < chunk->nr_ranges; i++)
+		memset(page_address(chunk->ranges[i].dst), 0x5a,
+		       chunk->ranges[i].nr * PAGE_SIZE);
+}
+
+/* A chunk must be what was asked for, in ranges that are not empty. */
+static bool proper(const struct migrate_copy_chunk *chunk, unsigned int max)
+{
+	unsigned int i, pages = 0;
+
+	for (i = 0; i < chunk->nr_ranges; i++) {
+		if (!chunk->ranges[i].nr)
+			return false;
+		pages += chunk->ranges[i].nr;
+	}
+	return pages == chunk->nr_pages && pages && pages <= max &&
+	       chunk->nr_ranges <= MIGRATE_COPY_CHUNK_RANGES;
+}
+
+static bool fake_claim(struct fake *fake, struct migrate_copy_share *share)
+{
+	struct migrate_copy_chunk *chunk = &fake->chunks[fake->held];
+
+	if (fake->held == MAX_CHUNKS ||
+	    !migrate_copy_chunk_claim(share, chunk, fake->max_pages))
+		return false;
+	fake->claims++;
+	fake->held++;
+	fake->wrong += !proper(chunk, fake->max_pages);
+	return true;
+}
+
+static void give_back(struct fake *fake, bool copy)
+{
+	while (fake->held) {
+		struct migrate_copy_chunk *chunk = &fake->chunks[--fake->held];
+
+		if (copy)
+			migrate_copy_chunk_copy(chunk);
+		else
+			spoil(chunk);
+		migrate_copy_chunk_return(chunk, copy);
+	}
+}
+
+static bool fake_start(void *priv, struct migrate_copy_share *share)
+{
+	struct fake *fake = priv;
+
+	fake->starts++;
+	fake->turn = 0;
+	if (fake->conduct == REFUSE_START)
+		return false;
+
+	while (fake_claim(fake, share)) {
+		if (fake->conduct == POLL)
+			break;
+		if (fake->conduct == COPY || fake->conduct == FAIL)
+			give_back(fake, fake->conduct == COPY);
+	}
+	return true;
+}
+
+static bool fake_poll(void *priv, struct migrate_copy_share *share)
+{
+	struct migrate_copy_chunk *chunk, *next;
+	struct fake *fake = priv;
+
+	if (fake->conduct != POLL)
+		return false;
+	if (!fake->held)
+		return false;
+
+	/* Claim first: in between, nothing would be in flight. */
+	chunk = &fake->chunks[fake->turn];
+	fake->turn = !fake->turn;
+	next = &fake->chunks[fake->turn];
+	fake->held = migrate_copy_chunk_claim(share, next, fake->max_pages);
+	fake->claims += fake->held;
+	migrate_copy_chunk_copy(chunk);
+	migrate_copy_chunk_return(chunk, true);
+	return true;
+}
+
+static void fake_stop(void *priv, struct migrate_copy_share *share)
+{
+	struct fake *fake = priv;
+
+	fake->stops++;
+	if (fake->conduct != LOSE)
+		give_back(fake, fake->conduct == LATE_COPY);
+}
+
+static void fake_end(void *priv, struct migrate_copy_share *share)
+{
+	struct fake *fake = priv;
+	unsigned int i;
+
+	fake->ends++;
+	for (i = 0; i < fake->held; i++)
+		migrate_copy_chunk_lost(&fake->chunks[i]);
+}
+
+/* The hardware of an engine that loses chunks has stopped. */
+static void fake_halt(struct fake *fake)
+{
+	while (fake->held)
+		migrate_copy_chunk_stopped(&fake->chunks[--fake->held]);
+}
+
+static const struct migrate_copy_engine_ops fake_ops = {
+	.can_copy = fake_can_copy,
+	.start = fake_start,
+	.poll = fake_poll,
+	.stop = fake_stop,
+	.end = fake_end,
+};
+
+static void fake_free(void *data)
+{
+	struct fake *fake = data;
+
+	fake_halt(fake);
+	if (!IS_ERR_OR_NULL(fake->engine))
+		migrate_copy_engine_unregister(fake->engine);
+}
+
+static struct fake *fake_alloc(struct kunit *test, const char *name,
+			       enum conduct conduct)
+{
+	struct fake *fake = kunit_kzalloc(test, sizeof(*fake), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, fake);
+	fake->conduct = conduct;
+	fake->max_pages = 32;
+	fake->desc.name = name;
+	fake->desc.ops = &fake_ops;
+	fake->engine = migrate_copy_engine_register(&fake->desc, fake);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(fake->engine));
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, fake_free, fake));
+	migrate_copy_engine_enable(fake->engine, true);
+	migrate_copy_engine_tune(fake->engine, false, 20);
+	return fake;
+}
+
+struct result {
+	unsigned long failed;
+	unsigned long engine_pages;
+	unsigned long caller_pages;
+	unsigned long helper_pages;
+	u64 ns;
+};
+
+static struct result run_job(struct folio_set *set, unsigned int max_helpers)
+{
+	struct migrate_copy_info info = {
+		.pages = set->pages,
+		.folios = set->nr,
+		.max_folio_pages = 1,
+		.reason = MR_SYSCALL,
+	};
+	struct migrate_copy_job job;
+	struct result result;
+	u64 start = ktime_get_ns();
+
+	migrate_copy_job_init(&job, set->pairs, set->nr, 8, true);
+	migrate_copy_offload_run(&job, &info, max_helpers, &result.engine_pages);
+	result.ns = ktime_get_ns() - start;
+	result.failed = job.failed;
+	result.caller_pages = job.caller_pages;
+	result.helper_pages = atomic_long_read(&job.helper_pages);
+	return result;
+}
+
+static struct folio_set *standard_set(struct kunit *test)
+{
+	return copy_test_alloc(test, mixed_orders, ARRAY_SIZE(mixed_orders));
+}
+
+static void expect_copied(struct kunit *test, const struct folio_set *set,
+			  const struct result *result)
+{
+	unsigned int i;
+
+	KUNIT_EXPECT_EQ(test, 0, result->failed);
+	for (i = 0; i < set->nr; i++)
+		KUNIT_EXPECT_TRUE_MSG(test, copy_test_same(&set->pairs[i]),
+				      "pair %u", i);
+}
+
+static void registration(struct kunit *test)
+{
+	struct fake *fake = fake_alloc(test, "kunit", COPY);
+	struct migrate_copy_engine_desc bad = fake->desc;
+	struct migrate_copy_engine *engine;
+	struct migrate_copy_engine_ops no_end = fake_ops;
+
+	engine = migrate_copy_engine_register(&fake->desc, fake);
+	KUNIT_EXPECT_EQ(test, -EEXIST, PTR_ERR_OR_ZERO(engine));
+
+	bad.name = "a/b";
+	engine = migrate_copy_engine_register(&bad, fake);
+	KUNIT_EXPECT_EQ(test, -EINVAL, PTR_ERR_OR_ZERO(engine));
+	bad.name = "";
+	engine = migrate_copy_engine_register(&bad, fake);
+	KUNIT_EXPECT_EQ(test, -EINVAL, PTR_ERR_OR_ZERO(engine));
+	bad.name = "kunit-bad";
+	no_end.end = NULL;
+	bad.ops = &no_end;
+	engine = migrate_copy_engine_register(&bad, fake);
+	KUNIT_EXPECT_EQ(test, -EINVAL, PTR_ERR_OR_ZERO(engine));
+
+	migrate_copy_engine_unregister(fake->engine);
+	fake->engine = migrate_copy_engine_register(&fake->desc, fake);
+	KUNIT_EXPECT_FALSE(test, IS_ERR(fake->engine));
+	KUNIT_EXPECT_NOT_NULL(test,
+			      migrate_copy_engine_kobj(fake->engine)->parent);
+}
+
+/* What is registered but not enabled, or refuses, has nothing to do with jobs. */
+static void refusals(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", COPY);
+	struct result result;
+	unsigned int round;
+
+	for (round = 0; round < 3; round++) {
+		migrate_copy_engine_enable(fake->engine, round);
+		fake->conduct = round == 1 ? REFUSE_JOB : REFUSE_START;
+		copy_test_fill(set, round);
+		result = run_job(set, 0);
+		expect_copied(test, set, &result);
+		KUNIT_EXPECT_EQ(test, 0, result.engine_pages);
+		KUNIT_EXPECT_EQ(test, set->pages, result.caller_pages);
+		KUNIT_EXPECT_EQ(test, round == 2, fake->starts);
+	}
+	KUNIT_EXPECT_EQ(test, 0, fake->ends);
+	KUNIT_EXPECT_EQ(test, 0, fake->claims);
+	KUNIT_EXPECT_EQ(test, 0, fake->wrong);
+}
+
+/* Every page is claimed once, by the engine or by the caller, or by helpers. */
+static void engine_copies(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", COPY);
+	unsigned int max, round = 0;
+
+	for (max = 1; max <= 1024; max = max * 2 + 1) {
+		bool helpers = round % 2;
+		struct result result;
+
+		fake->max_pages = max;
+		migrate_copy_engine_tune(fake->engine, false, 20);
+		copy_test_fill(set, round++);
+		result = run_job(set, helpers ? num_possible_cpus() : 0);
+		expect_copied(test, set, &result);
+		/* Helpers may have been faster. */
+		if (!helpers)
+			KUNIT_EXPECT_GT(test, result.engine_pages, 0);
+		KUNIT_EXPECT_EQ(test, set->pages,
+				result.engine_pages + result.caller_pages +
+				result.helper_pages);
+		KUNIT_EXPECT_EQ(test, round, fake->ends);
+	}
+	KUNIT_EXPECT_EQ(test, 0, fake->stops);
+	KUNIT_EXPECT_EQ(test, 0, fake->wrong);
+}
+
+/* More folios than a chunk has ranges; and a large folio, which needs one. */
+static void ranges(struct kunit *test)
+{
+	static const unsigned int orders[MIGRATE_COPY_WINDOW];
+	static const unsigned int one[] = { 6 };
+	struct folio_set *set = copy_test_alloc(test, orders, ARRAY_SIZE(orders));
+	struct folio_set *large = copy_test_alloc(test, one, 1);
+	struct fake *fake = fake_alloc(test, "kunit", COPY);
+	struct result result;
+
+	migrate_copy_engine_tune(fake->engine, true, 20);
+	fake->max_pages = 1024;
+	copy_test_fill(set, 1);
+	result = run_job(set, 0);
+	expect_copied(test, set, &result);
+	KUNIT_EXPECT_EQ(test, set->pages, result.engine_pages);
+
+	fake->claims = 0;
+	copy_test_fill(large, 2);
+	result = run_job(large, 0);
+	expect_copied(test, large, &result);
+	KUNIT_EXPECT_EQ(test, 1, fake->claims);
+	KUNIT_EXPECT_EQ(test, 1, fake->chunks[0].nr_ranges);
+	KUNIT_EXPECT_EQ(test, 0, fake->wrong);
+}
+
+/* Folios that lie side by side in both places are one range. */
+static void neighbours(struct kunit *test)
+{
+	struct fake *fake = fake_alloc(test, "kunit", COPY);
+	struct page *src = alloc_pages(GFP_KERNEL, 6);
+	struct page *dst = alloc_pages(GFP_KERNEL, 6);
+	struct folio_set *set;
+	struct result result;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, src);
+	KUNIT_ASSERT_NOT_NULL(test, dst);
+	set = kunit_kzalloc(test, sizeof(*set), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, set);
+	split_page(src, 6);
+	split_page(dst, 6);
+	for (i = 0; i < 64; i++) {
+		set->pairs[i].src = page_folio(nth_page(src, i));
+		set->pairs[i].dst = page_folio(nth_page(dst, i));
+	}
+	set->nr = 64;
+	set->pages = 64;
+
+	migrate_copy_engine_tune(fake->engine, true, 20);
+	fake->max_pages = 1024;
+	copy_test_fill(set, 3);
+	result = run_job(set, 0);
+	expect_copied(test, set, &result);
+	KUNIT_EXPECT_EQ(test, 1, fake->claims);
+	KUNIT_EXPECT_EQ(test, 1, fake->chunks[0].nr_ranges);
+	KUNIT_EXPECT_EQ(test, 64, fake->chunks[0].nr_pages);
+
+	for (i = 0; i < 64; i++) {
+		folio_put(set->pairs[i].src);
+		folio_put(set->pairs[i].dst);
+	}
+}
+
+/* What an engine spoils is copied again, and an engine that goes on is stopped. */
+static void failed_chunks(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", FAIL);
+	unsigned int max, round = 0;
+
+	for (max = 1; max <= 1024; max = max * 4 + 1) {
+		struct result result;
+
+		fake->claims = 0;
+		fake->max_pages = max;
+		migrate_copy_engine_tune(fake->engine, false, 20);
+		copy_test_fill(set, round++);
+		result = run_job(set, 0);
+		expect_copied(test, set, &result);
+		KUNIT_EXPECT_EQ(test, 0, result.engine_pages);
+		KUNIT_EXPECT_GT(test, fake->claims, 0);
+		KUNIT_EXPECT_LE(test, fake->claims, MAX_CHUNKS);
+	}
+	KUNIT_EXPECT_EQ(test, 0, fake->stops);
+}
+
+/* A machine check in a failed chunk is that of its folio alone. */
+static void failed_folio(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", FAIL);
+	struct result result;
+	unsigned int i;
+
+	copy_test_fill(set, 1);
+	fake->max_pages = 1024;
+	WRITE_ONCE(migrate_copy_test.fail_page, &set->pairs[0].src->page);
+	result = run_job(set, 0);
+	WRITE_ONCE(migrate_copy_test.fail_page, NULL);
+	KUNIT_EXPECT_EQ(test, BIT(0), result.failed);
+	for (i = 0; i < set->nr; i++)
+		KUNIT_EXPECT_EQ(test, i > 0, copy_test_same(&set->pairs[i]));
+}
+
+static void late_chunks(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", LATE);
+	unsigned int round;
+
+	for (round = 0; round < 2; round++) {
+		struct result result;
+
+		fake->conduct = round ? LATE_COPY : LATE;
+		copy_test_fill(set, round);
+		result = run_job(set, 0);
+		expect_copied(test, set, &result);
+		KUNIT_EXPECT_EQ(test, round + 1, fake->stops);
+		KUNIT_EXPECT_EQ(test, round + 1, fake->ends);
+		KUNIT_EXPECT_EQ(test, round > 0, result.engine_pages > 0);
+		KUNIT_EXPECT_GE(test, result.ns, 20 * NSEC_PER_MSEC);
+		KUNIT_EXPECT_LT(test, result.ns, NSEC_PER_SEC);
+	}
+	KUNIT_EXPECT_EQ(test, 0, fake->wrong);
+}
+
+/* A lost page is in quarantine, and kept from being freed, until it is safe. */
+static void lost_chunks(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", LOSE);
+	struct result result;
+	unsigned long lost;
+	unsigned int i;
+
+	fake->max_pages = 8;
+	copy_test_fill(set, 1);
+	result = run_job(set, 0);
+
+	KUNIT_EXPECT_EQ(test, 1, fake->stops);
+	KUNIT_EXPECT_EQ(test, 1, fake->ends);
+	KUNIT_EXPECT_GE(test, result.ns, 2 * 20 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_LT(test, result.ns, NSEC_PER_SEC);
+	KUNIT_EXPECT_GT(test, fake->held, 0);
+	KUNIT_EXPECT_EQ(test, 0, result.engine_pages);
+
+	lost = result.failed;
+	KUNIT_EXPECT_NE(test, 0, lost);
+	for (i = 0; i < set->nr; i++) {
+		struct folio *dst = set->pairs[i].dst;
+		bool is_lost = lost & BIT(i);
+
+		KUNIT_EXPECT_EQ(test, is_lost, migrate_copy_quarantined(dst));
+		KUNIT_EXPECT_EQ(test, is_lost, folio_ref_count(dst) > 1);
+		KUNIT_EXPECT_FALSE(test,
+				   migrate_copy_quarantined(set->pairs[i].src));
+		if (!is_lost)
+			KUNIT_EXPECT_TRUE(test, copy_test_same(&set->pairs[i]));
+	}
+
+	fake_halt(fake);
+	for (i = 0; i < set->nr; i++) {
+		struct folio *dst = set->pairs[i].dst;
+
+		KUNIT_EXPECT_FALSE(test, migrate_copy_quarantined(dst));
+		KUNIT_EXPECT_EQ(test, 1, folio_ref_count(dst));
+	}
+}
+
+/* An engine that wants a job alone gets all of it, as long as it goes on. */
+static void exclusive_engine(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", POLL);
+	struct result result;
+
+	migrate_copy_engine_tune(fake->engine, true, 20);
+	copy_test_fill(set, 1);
+	result = run_job(set, num_possible_cpus());
+	expect_copied(test, set, &result);
+	KUNIT_EXPECT_EQ(test, set->pages, result.engine_pages);
+	KUNIT_EXPECT_EQ(test, 0, result.caller_pages);
+
+	/* One that does not is left behind. */
+	fake->conduct = LATE;
+	copy_test_fill(set, 2);
+	result = run_job(set, 0);
+	expect_copied(test, set, &result);
+	KUNIT_EXPECT_EQ(test, 0, result.engine_pages);
+	KUNIT_EXPECT_LT(test, result.ns, NSEC_PER_SEC);
+}
+
+/* An engine that is much slower than the CPU gets little, and holds up nobody. */
+static void slow_engine(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct result result;
+	unsigned long first;
+
+	fake_alloc(test, "kunit", LATE_COPY);
+
+	/* It takes 20 ms for whatever it claims, which is the time-out. */
+	copy_test_fill(set, 1);
+	result = run_job(set, 0);
+	first = result.engine_pages;
+	KUNIT_EXPECT_GT(test, first, 0);
+
+	copy_test_fill(set, 2);
+	result = run_job(set, 0);
+	expect_copied(test, set, &result);
+	KUNIT_EXPECT_LT(test, result.engine_pages, first);
+}
+
+/* Two engines and the caller at the same job. */
+static void several_engines(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *one = fake_alloc(test, "kunit", POLL);
+	struct fake *other = fake_alloc(test, "kunit-other", POLL);
+	struct fake *none = fake_alloc(test, "kunit-none", REFUSE_START);
+	struct fake *bad = fake_alloc(test, "kunit-bad", FAIL);
+	struct result result;
+
+	copy_test_fill(set, 1);
+	result = run_job(set, 0);
+	expect_copied(test, set, &result);
+	KUNIT_EXPECT_EQ(test, 1, one->ends);
+	KUNIT_EXPECT_EQ(test, 1, other->ends);
+	KUNIT_EXPECT_EQ(test, 1, bad->ends);
+	KUNIT_EXPECT_EQ(test, 1, none->starts);
+	KUNIT_EXPECT_EQ(test, 0, none->ends);
+	KUNIT_EXPECT_GT(test, one->claims, 0);
+	KUNIT_EXPECT_GT(test, other->claims, 0);
+	KUNIT_EXPECT_EQ(test, 0, one->wrong + other->wrong + bad->wrong);
+}
+
+/* An engine that several jobs use at the same time, without a state of its own. */
+static bool plain_start(void *priv, struct migrate_copy_share *share)
+{
+	struct migrate_copy_chunk chunk;
+
+	while (migrate_copy_chunk_claim(share, &chunk, 16))
+		migrate_copy_chunk_return(&chunk,
+					  !migrate_copy_chunk_copy(&chunk));
+	return true;
+}
+
+static void plain_end(void *priv, struct migrate_copy_share *share)
+{
+}
+
+static const struct migrate_copy_engine_ops plain_ops = {
+	.start = plain_start,
+	.end = plain_end,
+};
+
+struct mover {
+	struct folio_set *set;
+	struct completion done;
+	bool stop;
+	unsigned long rounds;
+	unsigned long wrong;
+	unsigned long offloaded;
+};
+
+static int move(void *data)
+{
+	struct mover *mover = data;
+	unsigned int i;
+
+	while (!READ_ONCE(mover->stop)) {
+		struct result result;
+
+		copy_test_fill(mover->set, mover->rounds++);
+		result = run_job(mover->set, num_possible_cpus());
+		mover->wrong += !!result.failed;
+		mover->offloaded += result.engine_pages;
+		for (i = 0; i < mover->set->nr; i++)
+			mover->wrong += !copy_test_same(&mover->set->pairs[i]);
+		cond_resched();
+	}
+	complete(&mover->done);
+	return 0;
+}
+
+/* An engine comes and goes while jobs run on all CPUs. */
+static void comes_and_goes(struct kunit *test)
+{
+	static const struct migrate_copy_engine_desc desc = {
+		.name = "kunit-plain",
+		.ops = &plain_ops,
+	};
+	unsigned int nr = min(num_online_cpus(), 8), cycle, i;
+	unsigned long offloaded = 0;
+	struct mover *movers;
+
+	movers = kunit_kcalloc(test, nr, sizeof(*movers), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, movers);
+	for (i = 0; i < nr; i++) {
+		struct task_struct *task;
+
+		movers[i].set = standard_set(test);
+		init_completion(&movers[i].done);
+		task = kthread_run(move, &movers[i], "copy-move/%u", i);
+		if (IS_ERR(task)) {
+			KUNIT_FAIL(test, "no thread %u: %pe", i, task);
+			complete(&movers[i].done);
+		}
+	}
+
+	for (cycle = 0; cycle < 200; cycle++) {
+		struct migrate_copy_engine *engine;
+
+		engine = migrate_copy_engine_register(&desc, NULL);
+		if (IS_ERR(engine)) {
+			KUNIT_FAIL(test, "cycle %u: %pe", cycle, engine);
+			break;
+		}
+		migrate_copy_engine_enable(engine, true);
+		if (cycle % 8 == 0)
+			fsleep(USEC_PER_MSEC);
+		migrate_copy_engine_unregister(engine);
+	}
+
+	for (i = 0; i < nr; i++) {
+		WRITE_ONCE(movers[i].stop, true);
+		wait_for_completion(&movers[i].done);
+		KUNIT_EXPECT_EQ(test, 0, movers[i].wrong);
+		KUNIT_EXPECT_GT(test, movers[i].rounds, 0);
+		offloaded += movers[i].offloaded;
+	}
+	KUNIT_EXPECT_GT(test, offloaded, 0);
+}
+
+static struct kunit_case engine_cases[] = {
+	KUNIT_CASE(registration),
+	KUNIT_CASE(refusals),
+	KUNIT_CASE(engine_copies),
+	KUNIT_CASE(ranges),
+	KUNIT_CASE(neighbours),
+	KUNIT_CASE(failed_chunks),
+	KUNIT_CASE(failed_folio),
+	KUNIT_CASE(late_chunks),
+	KUNIT_CASE(lost_chunks),
+	KUNIT_CASE(exclusive_engine),
+	KUNIT_CASE(slow_engine),
+	KUNIT_CASE(several_engines),
+	KUNIT_CASE_SLOW(comes_and_goes),
+	{}
+};
+
+static struct kunit_suite engine_suite = {
+	.name = "migrate_copy_engine",
+	.test_cases = engine_cases,
+};
+
+kunit_test_suite(engine_suite);
