@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * softdma: a DMA engine made of threads, to test the clients of DMA engines.
+ *
+ * It copies memory to memory, by the CPU: there is nothing to be won by using it.
+ * Each channel has a thread of its own. Where the kernel has fault injection,
+ * everything that can go wrong with real hardware can be made to go wrong here, in
+ * debugfs below softdma/:
+ *
+ * fail_transfer	nothing is copied, the client is told that
+ * fail_delay		the transfer begins only after delay_ms
+ * fail_drop		copied, but the client never hears of it
+ * fail_duplicate	the client hears of it twice
+ * fail_prep		no descriptor is to be had
+ * fail_terminate	the channel cannot be terminated, and goes on
+ * fail_device		the channel stops for ever: it takes descriptors no more, and
+ *			nothing that it has is done; until revive is written
+ */
+#include <linux/debugfs.h>
+#include <linux/delay.h>
+#include <linux/dma-direct.h>
+#include <linux/dma-mapping.h>
+#include <linux/dmaengine.h>
+#include <linux/err.h>
+#include <linux/fault-inject.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/nodemask.h>
+#include <linux/platform_device.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+#include <linux/wait.h>
+
+#include "virt-dma.h"
+
+/* Descriptors of a channel: real ones have few, too. */
+#define NR_DESCS	32
+
+/* How much is copied between two looks whether the transfer is terminated. */
+#define PIECE		SZ_4K
+
+#define MAX_CHANNELS	64
+#define MAX_DEVICES	8
+
+static unsigned int channels = 4;
+module_param(channels, uint, 0444);
+MODULE_PARM_DESC(channels, "channels of each device, 1 to 64 (default 4)");
+
+static unsigned int devices = 1;
+module_param(devices, uint, 0444);
+MODULE_PARM_DESC(devices, "devices, 1 to 8, the first on the first node, and so on (default 1)");
+
+static unsigned int bandwidth_mb;
+module_param(bandwidth_mb, uint, 0644);
+MODULE_PARM_DESC(bandwidth_mb, "most MB/s of a channel; 0: as fast as a CPU copies (default)");
+
+static unsigned int delay_ms = 300;
+module_param(delay_ms, uint, 0644);
+MODULE_PARM_DESC(delay_ms, "how long fail_delay lets a transfer wait (default 300)");
+
+static DECLARE_FAULT_ATTR(fail_transfer);
+static DECLARE_FAULT_ATTR(fail_delay);
+static DECLARE_FAULT_ATTR(fail_drop);
+static DECLARE_FAULT_ATTR(fail_duplicate);
+static DECLARE_FAULT_ATTR(fail_prep);
+static DECLARE_FAULT_ATTR(fail_terminate);
+static DECLARE_FAULT_ATTR(fail_device);
+
+/**
+ * struct softdma_desc - a transfer
+ * @vd: What virt-dma knows of it.
+ * @dst: Where to.
+ * @src: Where from.
+ * @len: Bytes.
+ * @free: In the list of free descriptors.
+ */
+struct softdma_desc {
+	struct virt_dma_desc vd;
+	dma_addr_t dst;
+	dma_addr_t src;
+	size_t len;
+	struct list_head free;
+};
+
+/**
+ * struct softdma_chan - a channel
+ * @vc: What virt-dma knows of it; its lock protects what follows, but the thread.
+ * @descs: All its descriptors.
+ * @free: Those not in use.
+ * @current_desc: What the thread works on; not in any list.
+ * @abort: That is to be given up.
+ * @gone: Nothing moves any more.
+ * @work: Where the thread waits for work.
+ * @idle: Where others wait for the thread to let go of @current_desc.
+ * @thread: The thread.
+ */
+struct softdma_chan {
+	struct virt_dma_chan vc;
+	struct softdma_desc descs[NR_DESCS];
+	struct list_head free;
+	struct softdma_desc *current_desc;
+	bool abort;
+	bool gone;
+	wait_queue_head_t work;
+	wait_queue_head_t idle;
+	struct task_struct *thread;
+};
+
+/**
+ * struct softdma - a device
+ * @dma: What dmaengine knows of it; the last reference frees this.
+ * @nr: Number of @chans that are set up.
+ * @chans: The channels.
+ */
+struct softdma {
+	struct dma_device dma;
+	unsigned int nr;
+	struct softdma_chan chans[];
+};
+
+static struct platform_device *pdevs[MAX_DEVICES];
+static struct dentry *debug_dir;
+
+static struct softdma_chan *to_chan(struct dma_chan *chan)
+{
+	return container_of(chan, struct softdma_chan, vc.chan);
+}
+
+static struct softdma_desc *to_desc(struct virt_dma_desc *vd)
+{
+	return container_of(vd, struct softdma_desc, vd);
+}
+
+/* Called by virt-dma without the lock. */
+static void desc_free(struct virt_dma_desc *vd)
+{
+	struct softdma_chan *sc = to_chan(vd->tx.chan);
+	unsigned long flags;
+
+	spin_lock_irqsave(&sc->vc.lock, flags);
+	list_add_tail(&to_desc(vd)->free, &sc->free);
+	spin_unlock_irqrestore(&sc->vc.lock, flags);
+}
+
+static struct dma_async_tx_descriptor *
+prep_memcpy(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
+	    unsigned long tx_flags)
+{
+	struct softdma_chan *sc = to_chan(chan);
+	struct softdma_desc *desc = NULL;
+	unsigned long flags;
+
+	if (should_fail(&fail_prep, len))
+		return NULL;
+
+	spin_lock_irqsave(&sc->vc.lock, flags);
+	if (!sc->gone)
+		desc = list_first_entry_or_null(&sc->free, struct softdma_desc,
+						free);
+	if (desc)
+		list_del(&desc->free);
+	spin_unlock_irqrestore(&sc->vc.lock, flags);
+	if (!desc)
+		return NULL;
+
+	desc->dst = dst;
+	desc->src = src;
+	desc->len = len;
+	return vchan_tx_prep(&sc->vc, &desc->vd, tx_flags);
+}
+
+static void issue_pending(struct dma_chan *chan)
+{
+	struct softdma_chan *sc = to_chan(chan);
+	unsigned long flags;
+
+	spin_lock_irqsave(&sc->vc.lock, flags);
+	if (vchan_issue_pending(&sc->vc))
+		wake_up(&sc->work);
+	spin_unlock_irqrestore(&sc->vc.lock, flags);
+}
+
+/* Give up everything; what the thread is at ends within a piece. */
+static void abort_all(struct softdma_chan *sc)
+{
+	unsigned long flags;
+	LIST_HEAD(head);
+
+	spin_lock_irqsave(&sc->vc.lock, flags);
+	vchan_get_all_descriptors(&sc->vc, &head);
+	sc->abort = sc->current_desc;
+	wake_up(&sc->work);
+	spin_unlock_irqrestore(&sc->vc.lock, flags);
+
+	vchan_dma_desc_free_list(&sc->vc, &head);
+}
+
+static int terminate_all(struct dma_chan *chan)
+{
+	if (should_fail(&fail_terminate, 1))
+		return -EIO;
+
+	abort_all(to_chan(chan));
+	return 0;
+}
+
+static bool not_aborting(struct softdma_chan *sc)
+{
+	unsigned long flags;
+	bool done;
+
+	spin_lock_irqsave(&sc->vc.lock, flags);
+	done = !sc->abort;
+	spin_unlock_irqrestore(&sc->vc.lock, flags);
+	return done;
+}
+
+static void synchronize(struct dma_chan *chan)
+{
+	struct softdma_chan *sc = to_chan(chan);
+
+	wait_event(sc->idle, not_aborting(sc));
+	vchan_synchronize(&sc->vc);
+}
+
+static void free_chan_resources(struct dma_chan *chan)
+{
+	struct softdma_chan *sc = to_chan(chan);
+
+	abort_all(sc);
+	synchronize(chan);
+	vchan_free_chan_resources(&sc->vc);
+}
+
+static bool aborted(struct softdma_chan *sc)
+{
+	return READ_ONCE(sc->abort) || kthread_should_stop();
+}
+
+/* Wait, unless the transfer is given up meanwhile. */
+static void dawdle(struct softdma_chan *sc, unsigned int ms)
+{
+	wait_event_timeout(sc->work, aborted(sc), msecs_to_jiffies(ms));
+}
+
+/* Copy, at the speed that is set; false if the transfer was given up. */
+static bool transfer(struct softdma_chan *sc, const struct softdma_desc *desc)
+{
+	struct device *dev = sc->vc.chan.device->dev;
+	void *dst = phys_to_virt(dma_to_phys(dev, desc->dst));
+	void *src = phys_to_virt(dma_to_phys(dev, desc->src));
+	unsigned int mb = READ_ONCE(bandwidth_mb);
+	ktime_t start = ktime_get();
+	size_t done, part;
+
+	for (done = 0; done < desc->len; done += part) {
+		part = min_t(size_t, desc->len - done, PIECE);
+		if (aborted(sc))
+			return false;
+		memcpy(dst + done, src + done, part);
+		cond_resched();
+	}
+	if (mb) {
+		/* A byte at 1 MB/s takes a microsecond. */
+		s64 ns = div_u64((u64)desc->len * NSEC_PER_USEC, mb);
+
+		ns -= ktime_to_ns(ktime_sub(ktime_get(), start));
+		if (ns > 0)
+			fsleep(DIV_ROUND_UP_ULL(ns, NSEC_PER_USEC));
+	}
+	return true;
+}
+
+/* Tell the client of a transfer that it will be told of again. */
+static void tell(struct virt_dma_desc *vd)
+{
+	struct dmaengine_desc_callback cb;
+
+	dmaengine_desc_get_callback(&vd->tx, &cb);
+	local_bh_disable();
+	dmaengine_desc_callback_invoke(&cb, &vd->tx_result);
+	local_bh_enable();
+}
+
+static struct softdma_desc *next_desc(struct softdma_chan *sc)
+{
+	struct virt_dma_desc *vd;
+
+	spin_lock_irq(&sc->vc.lock);
+	vd = sc->gone ? NULL : vchan_next_desc(&sc->vc);
+	if (vd) {
+		list_del(&vd->node);
+		sc->current_desc = to_desc(vd);
+	}
+	spin_unlock_irq(&sc->vc.lock);
+	return vd ? to_desc(vd) : NULL;
+}
+
+/* The thread lets go of its transfer; if it is not complete, for good. */
+static void let_go(struct softdma_chan *sc, struct softdma_desc *desc,
+		   bool complete)
+{
+	bool lost;
+
+	spin_lock_irq(&sc->vc.lock);
+	lost = sc->abort || !complete;
+	sc->abort = false;
+	sc->current_desc = NULL;
+	if (lost)
+		list_add_tail(&desc->free, &sc->free);
+	else
+		vchan_cookie_complete(&desc->vd);
+	wake_up(&sc->idle);
+	spin_unlock_irq(&sc->vc.lock);
+}
+
+static void work_on(struct softdma_chan *sc, struct softdma_desc *desc)
+{
+	bool done;
+
+	if (should_fail(&fail_device, desc->len)) {
+		WRITE_ONCE(sc->gone, true);
+		let_go(sc, desc, false);
+		return;
+	}
+	if (should_fail(&fail_delay, desc->len))
+		dawdle(sc, READ_ONCE(delay_ms));
+
+	if (should_fail(&fail_transfer, desc->len)) {
+		desc->vd.tx_result.result = DMA_TRANS_WRITE_FAILED;
+		let_go(sc, desc, true);
+		return;
+	}
+	done = transfer(sc, desc);
+	if (done && should_fail(&fail_drop, desc->len))
+		done = false;
+	else if (done && should_fail(&fail_duplicate, desc->len))
+		tell(&desc->vd);
+	let_go(sc, desc, done);
+}
+
+static int chan_thread(void *data)
+{
+	struct softdma_chan *sc = data;
+	struct softdma_desc *desc;
+
+	while (!kthread_should_stop()) {
+		desc = NULL;
+		wait_event_idle(sc->work, (desc = next_desc(sc)) ||
+				kthread_should_stop());
+		if (desc)
+			work_on(sc, desc);
+	}
+	return 0;
+}
+
+static void softdma_release(struct dma_device *dma)
+{
+	struct softdma *sd = container_of(dma, struct softdma, dma);
+
+	while (sd->nr)
+		kthread_stop(sd->chans[--sd->nr].thread);
+	kvfree(sd);
+}
+
+static int chan_init(struct softdma *sd, struct softdma_chan *sc, int node)
+{
+	unsigned int i;
+
+	INIT_LIST_HEAD(&sc->free);
+	for (i = 0; i < NR_DESCS; i++)
+		list_add_tail(&sc->descs[i].free, &sc->free);
+	init_waitqueue_head(&sc->work);
+	init_waitqueue_head(&sc->idle);
+	sc->vc.desc_free = desc_free;
+	vchan_init(&sc->vc, &sd->dma);
+	sc->thread = kthread_create_on_node(chan_thread, sc, node, "softdma/%u",
+					    sd->nr);
+	if (IS_ERR(sc->thread))
+		return PTR_ERR(sc->thread);
+	if (node != NUMA_NO_NODE)
+		set_cpus_allowed_ptr(sc->thread, cpumask_of_node(node));
+	wake_up_process(sc->thread);
+	sd->nr++;
+	return 0;
+}
+
+static void dma_init(struct dma_device *dma, struct device *dev)
+{
+	INIT_LIST_HEAD(&dma->channels);
+	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
+	dma->dev = dev;
+	dma->copy_align = DMAENGINE_ALIGN_1_BYTE;
+	dma->residue_granularity = DMA_RESIDUE_GRANULARITY_DESCRIPTOR;
+	dma->device_prep_dma_memcpy = prep_memcpy;
+	dma->device_issue_pending = issue_pending;
+	dma->device_tx_status = dma_cookie_status;
+	dma->device_terminate_all = terminate_all;
+	dma->device_synchronize = synchronize;
+	dma->device_free_chan_resources = free_chan_resources;
+	dma->device_release = softdma_release;
+}
+
+static int softdma_probe(struct platform_device *pdev)
+{
+	struct device *dev = &pdev->dev;
+	struct softdma *sd;
+	unsigned int i;
+	int err;
+
+	err = dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64));
+	if (err)
+		return err;
+	dma_set_max_seg_size(dev, UINT_MAX);
+
+	sd = kvzalloc(struct_size(sd, chans, channels), GFP_KERNEL);
+	if (!sd)
+		return -ENOMEM;
+	dma_init(&sd->dma, dev);
+	for (i = 0; i < channels; i++) {
+		err = chan_init(sd, &sd->chans[i], dev_to_node(dev));
+		if (err)
+			goto free;
+	}
+	platform_set_drvdata(pdev, sd);
+	err = dma_async_device_register(&sd->dma);
+	if (err)
+		goto free;
+	return 0;
+
+free:
+	softdma_release(&sd->dma);
+	return err;
+}
+
+static void softdma_remove(struct platform_device *pdev)
+{
+	struct softdma *sd = platform_get_drvdata(pdev);
+	unsigned int i;
+
+	/* Clients may hold channels yet. Nothing moves any more. */
+	for (i = 0; i < sd->nr; i++)
+		WRITE_ONCE(sd->chans[i].gone, true);
+	dma_async_device_unregister(&sd->dma);
+}
+
+static struct platform_driver softdma_driver = {
+	.probe = softdma_probe,
+	.remove = softdma_remove,
+	.driver = {
+		.name = "softdma",
+	},
+};
+
+#ifdef CONFIG_FAULT_INJECTION_DEBUG_FS
+static const struct {
+	const char *name;
+	struct fault_attr *attr;
+} faults[] = {
+	{ "fail_transfer", &fail_transfer },
+	{ "fail_delay", &fail_delay },
+	{ "fail_drop", &fail_drop },
+	{ "fail_duplicate", &fail_duplicate },
+	{ "fail_prep", &fail_prep },
+	{ "fail_terminate", &fail_terminate },
+	{ "fail_device", &fail_device },
+};
+
+static int revive_set(void *data, u64 value)
+{
+	unsigned int d, i;
+
+	for (d = 0; d < devices; d++) {
+		struct softdma *sd = platform_get_drvdata(pdevs[d]);
+
+		if (!sd || !pdevs[d]->dev.driver)
+			continue;
+		for (i = 0; i < sd->nr; i++) {
+			WRITE_ONCE(sd->chans[i].gone, false);
+			wake_up(&sd->chans[i].work);
+		}
+	}
+	return 0;
+}
+
+DEFINE_DEBUGFS_ATTRIBUTE(revive_fops, NULL, revive_set, "%llu\n");
+
+static void add_debugfs(void)
+{
+	unsigned int i;
+
+	debug_dir = debugfs_create_dir("softdma", NULL);
+	for (i = 0; i < ARRAY_SIZE(faults); i++) {
+		faults[i].attr->verbose = 0;
+		fault_create_debugfs_attr(faults[i].name, debug_dir,
+					  faults[i].attr);
+	}
+	debugfs_create_file_unsafe("revive", 0200, debug_dir, NULL,
+				   &revive_fops);
+}
+#else
+static void add_debugfs(void)
+{
+}
+#endif
+
+static struct platform_device *add_device(unsigned int id, int node)
+{
+	struct platform_device *pdev = platform_device_alloc("softdma", id);
+	int err;
+
+	if (!pdev)
+		return ERR_PTR(-ENOMEM);
+	set_dev_node(&pdev->dev, node);
+	err = platform_device_add(pdev);
+	if (err) {
+		platform_device_put(pdev);
+		return ERR_PTR(err);
+	}
+	return pdev;
+}
+
+static int __init softdma_init(void)
+{
+	int node = first_online_node, err;
+	unsigned int d;
+
+	if (!channels || channels > MAX_CHANNELS || !devices ||
+	    devices > MAX_DEVICES)
+		return -EINVAL;
+
+	err = platform_driver_register(&softdma_driver);
+	if (err)
+		return err;
+	for (d = 0; d < devices; d++) {
+		pdevs[d] = add_device(d, node);
+		if (IS_ERR(pdevs[d])) {
+			err = PTR_ERR(pdevs[d]);
+			goto unregister;
+		}
+		node = next_online_node(node);
+		if (node == MAX_NUMNODES)
+			node = first_online_node;
+	}
+	add_debugfs();
+	return 0;
+
+unregister:
+	while (d--)
+		platform_device_unregister(pdevs[d]);
+	platform_driver_unregister(&softdma_driver);
+	return err;
+}
+module_init(softdma_init);
+
+static void __exit softdma_exit(void)
+{
+	unsigned int d;
+
+	debugfs_remove(debug_dir);
+	for (d = 0; d < devices; d++)
+		platform_device_unregister(pdevs[d]);
+	platform_driver_unregister(&softdma_driver);
+}
+module_exit(softdma_exit);
+
+MODULE_AUTHOR("Pagehaul developers");
+MODULE_DESCRIPTION("DMA engine made of threads, for tests");
+MODULE_LICENSE("GPL");
