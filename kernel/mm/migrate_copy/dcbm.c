@@ -1,0 +1,1284 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dcbm, the DMA core batch migrator: a copy engine made of DMA channels.
+ *
+ * It takes any channels that copy memory to memory (DMA_MEMCPY), as many and of
+ * those devices that the administrator says. Each channel claims chunks for
+ * itself, as long as it has room: first when a job starts, then whenever a
+ * transfer completes, in turn from all the jobs there are.
+ *
+ * Tickets
+ * -------
+ *
+ * A chunk has up to 32 ranges, each of them a DMA descriptor. What the callback
+ * of a descriptor gets is no pointer but a ticket: channel, chunk and range, and
+ * a number that no other chunk of the channel has had. So a completion that is
+ * reported twice, or after its channel was reset, finds nothing that it could
+ * harm, and is counted.
+ *
+ * When something goes wrong
+ * -------------------------
+ *
+ * A descriptor that fails, or that the channel does not take though it is empty,
+ * fails its chunk. The rest of the chunk is not submitted, what is in flight of
+ * it completes, and then the CPU copies it.
+ *
+ * When chunks are late the channel is reset, in a work item, since that may
+ * sleep: dmaengine_terminate_sync() makes sure that nothing is transferred any
+ * more, and everything that the channel had is returned as failed. If the
+ * channel cannot be terminated, or that takes too long, its chunks are lost, see
+ * engine.c, and remain so until the transfer is reported after all or the channel
+ * is terminated, which is tried again and again. Releasing a channel would not do:
+ * there are drivers that stop nothing then.
+ *
+ * A channel that cannot be terminated, or fails several times in a row, is
+ * released as soon as it has nothing in flight. It is not used again until the
+ * administrator asks for channels. The module cannot go before that, either.
+ *
+ * Locks
+ * -----
+ *
+ * A channel's lock protects its state and chunks; the lock of the shares protects
+ * their list; then comes that of the job, in engine.c. All are spinlocks with
+ * interrupts off, for callbacks come in any context. The driver of the channel is
+ * called with the channel's lock held to prepare, submit and issue, as from a
+ * callback; it must not call back from there. The channel's mutex serializes
+ * reset and release; the engine's mutex the acquisition. No migration waits for
+ * either of them.
+ */
+#define pr_fmt(fmt) "dcbm: " fmt
+
+#include <linux/bitfield.h>
+#include <linux/bits.h>
+#include <linux/cleanup.h>
+#include <linux/cpufeature.h>
+#include <linux/delay.h>
+#include <linux/dma-mapping.h>
+#include <linux/dmaengine.h>
+#include <linux/kobject.h>
+#include <linux/kstrtox.h>
+#include <linux/migrate_copy_engine.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/nodemask.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <linux/workqueue.h>
+
+#define MAX_CHANNELS	64
+
+/* Chunks that a channel can have at a time. */
+#define MAX_DEPTH	4
+
+/* Failed chunks, or resets, in a row after which a channel is given up. */
+#define MAX_FAILED	8
+#define MAX_RESETS	3
+
+/* Of so many descriptors, one interrupts in any case: others may wait for room. */
+#define INTERRUPT_EVERY	8
+
+/* How long a channel is kept without a job, unless it is held. */
+#define IDLE_DELAY	HZ
+
+/* When to try again to terminate a channel. */
+#define RETRY_DELAY	(HZ / 2)
+
+#define DEVICES_SIZE	256
+
+static_assert(MIGRATE_COPY_CHUNK_RANGES <= 32);
+
+enum chan_state { CHAN_CLOSED, CHAN_LIVE, CHAN_RESETTING, CHAN_BROKEN };
+
+static const char * const state_names[] = {
+	[CHAN_CLOSED]	 = "closed",
+	[CHAN_LIVE]	 = "live",
+	[CHAN_RESETTING] = "resetting",
+	[CHAN_BROKEN]	 = "broken",
+};
+
+enum chan_stat {
+	CHAN_CHUNKS,
+	CHAN_BYTES,
+	CHAN_FAILED,
+	CHAN_REJECTED,
+	CHAN_TIMEOUTS,
+	CHAN_LOST,
+	CHAN_SPURIOUS,
+	CHAN_RETIRED,
+	CHAN_NR_STATS,
+};
+
+static const char * const stat_names[] = {
+	[CHAN_CHUNKS]	= "chunks",
+	[CHAN_BYTES]	= "bytes",
+	[CHAN_FAILED]	= "failed",
+	[CHAN_REJECTED]	= "rejected",
+	[CHAN_TIMEOUTS]	= "timeouts",
+	[CHAN_LOST]	= "lost",
+	[CHAN_SPURIOUS]	= "spurious",
+	[CHAN_RETIRED]	= "retired",
+};
+
+static_assert(ARRAY_SIZE(stat_names) == CHAN_NR_STATS);
+
+/* Files of a channel that are no counters. */
+enum { CHAN_NAME = CHAN_NR_STATS, CHAN_NODE, CHAN_STATE, CHAN_NR_FILES };
+
+/**
+ * struct dcbm_desc - a chunk that a channel works on
+ * @chunk: What to copy.
+ * @share: Whose it is; NULL if it was given up as lost.
+ * @used: Whether all this means anything.
+ * @error: It has failed; nothing more of it is submitted.
+ * @polled: It raises no interrupt.
+ * @submitted: Ranges that were handed to the channel.
+ * @waiting: One bit for each range that the channel has not reported.
+ * @number: What makes its tickets unique.
+ * @cookie: Of the last range that was submitted.
+ * @dst: DMA addresses of the ranges.
+ * @src: DMA addresses of the ranges.
+ */
+struct dcbm_desc {
+	struct migrate_copy_chunk chunk;
+	struct migrate_copy_share *share;
+	bool used;
+	bool error;
+	bool polled;
+	unsigned int submitted;
+	u32 waiting;
+	u64 number;
+	dma_cookie_t cookie;
+	dma_addr_t dst[MIGRATE_COPY_CHUNK_RANGES];
+	dma_addr_t src[MIGRATE_COPY_CHUNK_RANGES];
+};
+
+/**
+ * struct dcbm_file - a file of a channel in sysfs
+ * @attr: The attribute.
+ * @dchan: Whose.
+ * @nr: Which: an enum chan_stat, or one of those that follow.
+ */
+struct dcbm_file {
+	struct kobj_attribute attr;
+	struct dcbm_chan *dchan;
+	unsigned int nr;
+};
+
+/**
+ * struct dcbm_chan - a place for a channel
+ * @slot: Its number.
+ * @mutex: Serializes reset and release.
+ * @work: Resets or releases it, and ends quarantines.
+ * @lock: Protects what follows.
+ * @state: What it can be used for.
+ * @chan: The channel, or NULL.
+ * @dev: The device that does its transfers.
+ * @nid: The node of that.
+ * @max_pages: Most base pages of a range.
+ * @no_order: Transfers complete in any order.
+ * @outstanding: Descriptors that were submitted and not reported.
+ * @number: Of the last chunk.
+ * @failed: Failed chunks in a row.
+ * @resets: Resets in a row.
+ * @polling: Who looks at the channel without the lock.
+ * @filling: The chunk that is not submitted to its end, or NULL.
+ * @descs: Its chunks.
+ * @stats: Counters.
+ * @name: The name of its directory.
+ * @files: Its files.
+ * @attrs: The same, for sysfs.
+ * @group: The same, for sysfs.
+ */
+struct dcbm_chan {
+	unsigned int slot;
+	struct mutex mutex;	/* Serializes reset and release */
+	struct delayed_work work;
+
+	spinlock_t lock;	/* Protects what follows */
+	enum chan_state state;
+	struct dma_chan *chan;
+	struct device *dev;
+	int nid;
+	unsigned int max_pages;
+	bool no_order;
+	unsigned int outstanding;
+	u64 number;
+	unsigned int failed;
+	unsigned int resets;
+	unsigned int polling;
+	struct dcbm_desc *filling;
+	struct dcbm_desc descs[MAX_DEPTH];
+	unsigned long stats[CHAN_NR_STATS];
+
+	char name[16];
+	struct dcbm_file files[CHAN_NR_FILES];
+	struct attribute *attrs[CHAN_NR_FILES + 1];
+	struct attribute_group group;
+};
+
+/* Made when first needed, and kept: a late callback always finds one. */
+static struct dcbm_chan *chans[MAX_CHANNELS];
+static unsigned int nr_chans;
+
+/* Channels that can be used, and those of a node. */
+static atomic_t nr_live;
+static atomic_t nr_live_on[MAX_NUMNODES];
+
+/* Protects the list of all shares. */
+static DEFINE_SPINLOCK(shares_lock);
+static LIST_HEAD(shares);
+
+/* Serializes acquisition; protects wanted, devices and leaving. */
+static DEFINE_MUTEX(dcbm_mutex);
+static unsigned int wanted;
+static char devices[DEVICES_SIZE] = "any";
+static bool leaving;
+
+static unsigned int near_only = 1;
+static unsigned int hold = 1;
+static unsigned int depth = 2;
+static unsigned int descriptors = 32;
+static unsigned int poll_kb = 64;
+
+static struct migrate_copy_engine *engine;
+static struct workqueue_struct *dcbm_wq;
+
+/*
+ * Tickets
+ */
+
+#define TICKET_RANGE	GENMASK_ULL(7, 0)
+#define TICKET_DESC	GENMASK_ULL(15, 8)
+#define TICKET_SLOT	GENMASK_ULL(23, 16)
+#define TICKET_NUMBER	GENMASK_ULL(63, 24)
+
+static void *make_ticket(const struct dcbm_chan *dchan,
+			 const struct dcbm_desc *desc, unsigned int range)
+{
+	return (void *)(unsigned long)(FIELD_PREP(TICKET_RANGE, range) |
+				       FIELD_PREP(TICKET_DESC, desc - dchan->descs) |
+				       FIELD_PREP(TICKET_SLOT, dchan->slot) |
+				       FIELD_PREP(TICKET_NUMBER, desc->number));
+}
+
+/* The chunk of a ticket, if it still waits for that range. */
+static struct dcbm_desc *find_desc(struct dcbm_chan *dchan, u64 ticket)
+{
+	struct dcbm_desc *desc = &dchan->descs[FIELD_GET(TICKET_DESC, ticket)];
+
+	if (!desc->used || desc->number != FIELD_GET(TICKET_NUMBER, ticket) ||
+	    !(desc->waiting & BIT(FIELD_GET(TICKET_RANGE, ticket))))
+		return NULL;
+	return desc;
+}
+
+/*
+ * Channels at work; all with the channel's lock held
+ */
+
+static void set_state(struct dcbm_chan *dchan, enum chan_state state)
+{
+	int change = (state == CHAN_LIVE) - (dchan->state == CHAN_LIVE);
+
+	lockdep_assert_held(&dchan->lock);
+	WRITE_ONCE(dchan->state, state);
+	atomic_add(change, &nr_live);
+	if (dchan->nid != NUMA_NO_NODE)
+		atomic_add(change, &nr_live_on[dchan->nid]);
+}
+
+/* Give the channel up, after too much has gone wrong. */
+static void retire(struct dcbm_chan *dchan, const char *why)
+{
+	if (dchan->state == CHAN_CLOSED || dchan->state == CHAN_BROKEN)
+		return;
+	pr_warn_ratelimited("%s: %s, not used any more\n",
+			    dma_chan_name(dchan->chan), why);
+	dchan->stats[CHAN_RETIRED]++;
+	set_state(dchan, CHAN_BROKEN);
+	mod_delayed_work(dcbm_wq, &dchan->work, 0);
+}
+
+static void unmap(struct dcbm_chan *dchan, struct dcbm_desc *desc,
+		  unsigned int range)
+{
+	size_t len = desc->chunk.ranges[range].nr * PAGE_SIZE;
+
+	dma_unmap_page(dchan->dev, desc->src[range], len, DMA_TO_DEVICE);
+	dma_unmap_page(dchan->dev, desc->dst[range], len, DMA_FROM_DEVICE);
+}
+
+static bool map(struct dcbm_chan *dchan, struct dcbm_desc *desc,
+		unsigned int nr)
+{
+	struct migrate_copy_range *range = &desc->chunk.ranges[nr];
+	size_t len = range->nr * PAGE_SIZE;
+
+	desc->src[nr] = dma_map_page(dchan->dev, range->src, 0, len,
+				     DMA_TO_DEVICE);
+	if (dma_mapping_error(dchan->dev, desc->src[nr]))
+		return false;
+	desc->dst[nr] = dma_map_page(dchan->dev, range->dst, 0, len,
+				     DMA_FROM_DEVICE);
+	if (dma_mapping_error(dchan->dev, desc->dst[nr])) {
+		dma_unmap_page(dchan->dev, desc->src[nr], len, DMA_TO_DEVICE);
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Nothing of the chunk is in flight, and nothing will be. A lost one is left to
+ * the work item, which ends its quarantine.
+ */
+static void finish(struct dcbm_chan *dchan, struct dcbm_desc *desc)
+{
+	bool ok = !desc->error;
+
+	if (dchan->filling == desc)
+		dchan->filling = NULL;
+	if (!desc->share) {
+		mod_delayed_work(dcbm_wq, &dchan->work, 0);
+		return;
+	}
+	desc->used = false;
+	if (ok) {
+		dchan->stats[CHAN_CHUNKS]++;
+		dchan->stats[CHAN_BYTES] += desc->chunk.nr_pages * PAGE_SIZE;
+		dchan->failed = 0;
+		dchan->resets = 0;
+	} else {
+		dchan->stats[CHAN_FAILED]++;
+		if (++dchan->failed == MAX_FAILED)
+			retire(dchan, "too many failed transfers in a row");
+	}
+	migrate_copy_chunk_return(&desc->chunk, ok);
+}
+
+static bool is_over(const struct dcbm_desc *desc)
+{
+	return !desc->waiting &&
+	       (desc->error || desc->submitted == desc->chunk.nr_ranges);
+}
+
+static void dcbm_done(void *param, const struct dmaengine_result *result);
+
+/*
+ * Hand the next range to the channel. Returns -EAGAIN if it has no room for it
+ * now, and another error if the chunk fails.
+ */
+static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
+{
+	unsigned int nr = desc->submitted;
+	unsigned long flags = DMA_CTRL_ACK;
+	struct dma_async_tx_descriptor *tx;
+
+	if (dchan->outstanding >= READ_ONCE(descriptors))
+		return -EAGAIN;
+	if (!map(dchan, desc, nr))
+		return -ENOMEM;
+
+	if (dchan->no_order || nr % INTERRUPT_EVERY == INTERRUPT_EVERY - 1 ||
+	    (!desc->polled && nr == desc->chunk.nr_ranges - 1))
+		flags |= DMA_PREP_INTERRUPT;
+	tx = dmaengine_prep_dma_memcpy(dchan->chan, desc->dst[nr],
+				       desc->src[nr],
+				       desc->chunk.ranges[nr].nr * PAGE_SIZE,
+				       flags);
+	if (!tx) {
+		unmap(dchan, desc, nr);
+		return dchan->outstanding ? -EAGAIN : -EIO;
+	}
+	tx->callback_result = dcbm_done;
+	tx->callback_param = make_ticket(dchan, desc, nr);
+	desc->cookie = dmaengine_submit(tx);
+	if (dma_submit_error(desc->cookie)) {
+		unmap(dchan, desc, nr);
+		return -EIO;
+	}
+	desc->waiting |= BIT(nr);
+	desc->submitted++;
+	dchan->outstanding++;
+	return 0;
+}
+
+static struct dcbm_desc *free_desc(struct dcbm_chan *dchan)
+{
+	unsigned int i, max = READ_ONCE(depth);
+
+	for (i = 0; i < max; i++) {
+		if (!dchan->descs[i].used)
+			return &dchan->descs[i];
+	}
+	return NULL;
+}
+
+/* Is there a channel that is nearer to the destination? */
+static bool too_far(const struct dcbm_chan *dchan,
+		    const struct migrate_copy_share *share)
+{
+	int nid = migrate_copy_share_info(share)->dst_nid;
+
+	return READ_ONCE(near_only) && dchan->nid != nid &&
+	       atomic_read(&nr_live_on[nid]);
+}
+
+/* Claim a chunk, of another job than the last one if there are several. */
+static bool claim(struct dcbm_chan *dchan, struct dcbm_desc *desc)
+{
+	struct migrate_copy_share *share;
+	bool claimed = false;
+
+	spin_lock(&shares_lock);
+	list_for_each_entry(share, &shares, node) {
+		claimed = !too_far(dchan, share) &&
+			  migrate_copy_chunk_claim(share, &desc->chunk,
+						   dchan->max_pages);
+		if (claimed) {
+			list_move_tail(&share->node, &shares);
+			desc->share = share;
+			break;
+		}
+	}
+	spin_unlock(&shares_lock);
+	return claimed;
+}
+
+static struct dcbm_desc *next_desc(struct dcbm_chan *dchan)
+{
+	struct dcbm_desc *desc = free_desc(dchan);
+
+	if (!desc || !claim(dchan, desc))
+		return NULL;
+	desc->used = true;
+	desc->error = false;
+	desc->polled = !dchan->no_order && desc->chunk.nr_pages * PAGE_SIZE <=
+					   READ_ONCE(poll_kb) * SZ_1K;
+	desc->submitted = 0;
+	desc->waiting = 0;
+	desc->number = ++dchan->number & FIELD_MAX(TICKET_NUMBER);
+	return desc;
+}
+
+/* Give the channel as much to do as it can hold. */
+static void pump(struct dcbm_chan *dchan)
+{
+	bool issue = false;
+
+	lockdep_assert_held(&dchan->lock);
+	while (dchan->state == CHAN_LIVE) {
+		struct dcbm_desc *desc = dchan->filling;
+		int err;
+
+		if (!desc)
+			desc = next_desc(dchan);
+		if (!desc)
+			break;
+		dchan->filling = desc;
+
+		err = submit(dchan, desc);
+		if (err == -EAGAIN)
+			break;
+		if (err) {
+			dchan->stats[CHAN_REJECTED]++;
+			pr_warn_ratelimited("%s: descriptor not taken (%d)\n",
+					    dma_chan_name(dchan->chan), err);
+			desc->error = true;
+		} else {
+			issue = true;
+		}
+		if (desc->error || desc->submitted == desc->chunk.nr_ranges)
+			dchan->filling = NULL;
+		if (is_over(desc))
+			finish(dchan, desc);
+	}
+	/* Not if it is broken now: what it has will be terminated. */
+	if (issue)
+		dma_async_issue_pending(dchan->chan);
+}
+
+/* The callback of a descriptor, in whatever context, maybe late or once more. */
+static void dcbm_done(void *param, const struct dmaengine_result *result)
+{
+	u64 ticket = (unsigned long)param;
+	struct dcbm_chan *dchan = chans[FIELD_GET(TICKET_SLOT, ticket)];
+	unsigned int range = FIELD_GET(TICKET_RANGE, ticket);
+	struct dcbm_desc *desc;
+	unsigned long flags;
+
+	spin_lock_irqsave(&dchan->lock, flags);
+	desc = find_desc(dchan, ticket);
+	if (!desc) {
+		dchan->stats[CHAN_SPURIOUS]++;
+		goto unlock;
+	}
+	desc->waiting &= ~BIT(range);
+	dchan->outstanding--;
+	unmap(dchan, desc, range);
+	if (result && result->result != DMA_TRANS_NOERROR) {
+		pr_warn_ratelimited("%s: transfer failed (%d)\n",
+				    dma_chan_name(dchan->chan), result->result);
+		desc->error = true;
+	}
+	if (is_over(desc))
+		finish(dchan, desc);
+	pump(dchan);
+unlock:
+	spin_unlock_irqrestore(&dchan->lock, flags);
+}
+
+/*
+ * Reset and release
+ */
+
+/*
+ * Nothing is transferred any more, and no callback is running: return what the
+ * channel had. Those that were lost are left for end_quarantine().
+ */
+static void drop_all(struct dcbm_chan *dchan)
+{
+	unsigned int i;
+	unsigned long nr;
+
+	lockdep_assert_held(&dchan->lock);
+	for (i = 0; i < MAX_DEPTH; i++) {
+		struct dcbm_desc *desc = &dchan->descs[i];
+		unsigned long waiting = desc->waiting;
+
+		if (!desc->used)
+			continue;
+		for_each_set_bit(nr, &waiting, MIGRATE_COPY_CHUNK_RANGES)
+			unmap(dchan, desc, nr);
+		desc->waiting = 0;
+		desc->error = true;
+		finish(dchan, desc);
+	}
+	dchan->outstanding = 0;
+}
+
+/* Give up a chunk of which something may be in flight. */
+static void lose(struct dcbm_chan *dchan, struct dcbm_desc *desc)
+{
+	lockdep_assert_held(&dchan->lock);
+	desc->error = true;
+	if (dchan->filling == desc)
+		dchan->filling = NULL;
+	if (is_over(desc)) {
+		finish(dchan, desc);
+		return;
+	}
+	dchan->stats[CHAN_LOST]++;
+	desc->share = NULL;
+	migrate_copy_chunk_lost(&desc->chunk);
+}
+
+static void lose_all(struct dcbm_chan *dchan)
+{
+	unsigned int i;
+
+	for (i = 0; i < MAX_DEPTH; i++) {
+		if (dchan->descs[i].used && dchan->descs[i].share)
+			lose(dchan, &dchan->descs[i]);
+	}
+}
+
+/* Chunks that were lost, but are over by now. */
+static void end_quarantine(struct dcbm_chan *dchan)
+{
+	unsigned int i;
+
+	for (i = 0; i < MAX_DEPTH; i++) {
+		struct dcbm_desc *desc = &dchan->descs[i];
+		bool over;
+
+		spin_lock_irq(&dchan->lock);
+		over = desc->used && !desc->share && is_over(desc);
+		spin_unlock_irq(&dchan->lock);
+		if (!over)
+			continue;
+		/* Nobody else touches it: it is used, and waits for nothing. */
+		migrate_copy_chunk_stopped(&desc->chunk);
+		spin_lock_irq(&dchan->lock);
+		desc->used = false;
+		pump(dchan);
+		spin_unlock_irq(&dchan->lock);
+	}
+}
+
+static void reset(struct dcbm_chan *dchan)
+{
+	int err = dmaengine_terminate_sync(dchan->chan);
+
+	spin_lock_irq(&dchan->lock);
+	if (err) {
+		retire(dchan, "cannot be terminated");
+		lose_all(dchan);
+	} else {
+		drop_all(dchan);
+		if (++dchan->resets == MAX_RESETS)
+			retire(dchan, "too many time-outs in a row");
+	}
+	/* The chunks that were dropped may have been too many, too. */
+	if (dchan->state == CHAN_RESETTING) {
+		set_state(dchan, CHAN_LIVE);
+		pump(dchan);
+	}
+	spin_unlock_irq(&dchan->lock);
+}
+
+/*
+ * Release the channel, whatever it is doing; later, if it can neither be
+ * terminated nor has reported everything. The mutex is held.
+ */
+static void close(struct dcbm_chan *dchan)
+{
+	bool busy;
+	int err;
+
+	spin_lock_irq(&dchan->lock);
+	set_state(dchan, CHAN_BROKEN);
+	while (dchan->polling) {
+		spin_unlock_irq(&dchan->lock);
+		fsleep(10);
+		spin_lock_irq(&dchan->lock);
+	}
+	spin_unlock_irq(&dchan->lock);
+
+	err = dmaengine_terminate_sync(dchan->chan);
+	spin_lock_irq(&dchan->lock);
+	if (err)
+		lose_all(dchan);
+	else
+		drop_all(dchan);
+	busy = dchan->outstanding;
+	spin_unlock_irq(&dchan->lock);
+	if (busy) {
+		mod_delayed_work(dcbm_wq, &dchan->work, RETRY_DELAY);
+		return;
+	}
+
+	dma_release_channel(dchan->chan);
+	spin_lock_irq(&dchan->lock);
+	WRITE_ONCE(dchan->chan, NULL);
+	set_state(dchan, CHAN_CLOSED);
+	spin_unlock_irq(&dchan->lock);
+	put_device(dchan->dev);
+}
+
+static void chan_work(struct work_struct *work)
+{
+	struct dcbm_chan *dchan = container_of(work, struct dcbm_chan,
+					       work.work);
+
+	guard(mutex)(&dchan->mutex);
+	if (READ_ONCE(dchan->state) == CHAN_RESETTING)
+		reset(dchan);
+	if (READ_ONCE(dchan->state) == CHAN_BROKEN)
+		close(dchan);
+	end_quarantine(dchan);
+}
+
+static void close_channel(struct dcbm_chan *dchan)
+{
+	guard(mutex)(&dchan->mutex);
+	if (dchan->chan)
+		close(dchan);
+	end_quarantine(dchan);
+}
+
+/*
+ * Acquisition; all with dcbm_mutex held
+ */
+
+/* Is the device of a channel one of those to use? */
+static bool device_listed(const struct dma_chan *chan)
+{
+	const char *name = dev_name(chan->device->dev), *word = devices;
+	size_t len;
+
+	if (!strcmp(devices, "any"))
+		return true;
+	for (; *word; word += len + strspn(word + len, " ,")) {
+		len = strcspn(word, " ,");
+		if (len == strlen(name) && !strncmp(word, name, len))
+			return true;
+	}
+	return false;
+}
+
+/* The device that does the transfers, for the DMA API. */
+static struct device *transfer_device(struct dma_chan *chan)
+{
+	return chan->device->dev;
+}
+
+static unsigned int range_limit(struct dma_chan *chan)
+{
+	struct device *dev = transfer_device(chan);
+	size_t max = min_t(size_t, dma_get_max_seg_size(dev),
+			   dma_max_mapping_size(dev));
+
+	return min_t(size_t, max / PAGE_SIZE, UINT_MAX);
+}
+
+static bool suits(struct dma_chan *chan, void *nid)
+{
+	return device_listed(chan) && range_limit(chan) &&
+	       chan->device->copy_align <= PAGE_SHIFT &&
+	       (!nid || dev_to_node(transfer_device(chan)) == *(int *)nid);
+}
+
+static ssize_t file_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	struct dcbm_file *file = container_of(attr, struct dcbm_file, attr);
+	struct dcbm_chan *dchan = file->dchan;
+	ssize_t len;
+
+	spin_lock_irq(&dchan->lock);
+	switch (file->nr) {
+	case CHAN_NAME:
+		len = sysfs_emit(buf, "%s\n", dchan->chan ?
+				 dma_chan_name(dchan->chan) : "none");
+		break;
+	case CHAN_NODE:
+		len = sysfs_emit(buf, "%d\n", dchan->nid);
+		break;
+	case CHAN_STATE:
+		len = sysfs_emit(buf, "%s\n", state_names[dchan->state]);
+		break;
+	default:
+		len = sysfs_emit(buf, "%lu\n", dchan->stats[file->nr]);
+	}
+	spin_unlock_irq(&dchan->lock);
+	return len;
+}
+
+static const char *file_name(unsigned int nr)
+{
+	switch (nr) {
+	case CHAN_NAME:
+		return "name";
+	case CHAN_NODE:
+		return "node";
+	case CHAN_STATE:
+		return "state";
+	}
+	return stat_names[nr];
+}
+
+static int add_files(struct dcbm_chan *dchan)
+{
+	unsigned int i;
+
+	for (i = 0; i < CHAN_NR_FILES; i++) {
+		struct dcbm_file *file = &dchan->files[i];
+
+		sysfs_attr_init(&file->attr.attr);
+		file->attr.attr.name = file_name(i);
+		file->attr.attr.mode = 0444;
+		file->attr.show = file_show;
+		file->dchan = dchan;
+		file->nr = i;
+		dchan->attrs[i] = &file->attr.attr;
+	}
+	snprintf(dchan->name, sizeof(dchan->name), "channel%u", dchan->slot);
+	dchan->group.name = dchan->name;
+	dchan->group.attrs = dchan->attrs;
+	return sysfs_create_group(migrate_copy_engine_kobj(engine),
+				  &dchan->group);
+}
+
+/* A place without a channel; a new one if need be. */
+static struct dcbm_chan *free_slot(void)
+{
+	struct dcbm_chan *dchan;
+	unsigned int i;
+
+	for (i = 0; i < nr_chans; i++) {
+		if (!READ_ONCE(chans[i]->chan))
+			return chans[i];
+	}
+	if (i == MAX_CHANNELS)
+		return NULL;
+
+	dchan = kvzalloc(sizeof(*dchan), GFP_KERNEL);
+	if (!dchan)
+		return NULL;
+	dchan->slot = i;
+	dchan->nid = NUMA_NO_NODE;
+	mutex_init(&dchan->mutex);
+	spin_lock_init(&dchan->lock);
+	INIT_DELAYED_WORK(&dchan->work, chan_work);
+	if (add_files(dchan)) {
+		kvfree(dchan);
+		return NULL;
+	}
+	chans[i] = dchan;
+	/* Who sees the number must see what is there. */
+	smp_store_release(&nr_chans, i + 1);
+	return dchan;
+}
+
+static void open_channel(struct dcbm_chan *dchan, struct dma_chan *chan)
+{
+	guard(mutex)(&dchan->mutex);
+	spin_lock_irq(&dchan->lock);
+	WRITE_ONCE(dchan->chan, chan);
+	dchan->dev = get_device(transfer_device(chan));
+	dchan->nid = dev_to_node(dchan->dev);
+	dchan->max_pages = range_limit(chan);
+	dchan->no_order = dma_has_cap(DMA_COMPLETION_NO_ORDER,
+				      chan->device->cap_mask);
+	dchan->failed = 0;
+	dchan->resets = 0;
+	set_state(dchan, CHAN_LIVE);
+	spin_unlock_irq(&dchan->lock);
+}
+
+/* One channel more, on the node if there is one; false if there is none. */
+static bool acquire_one(int nid)
+{
+	struct dcbm_chan *dchan = free_slot();
+	struct dma_chan *chan;
+	dma_cap_mask_t mask;
+
+	if (!dchan)
+		return false;
+	dma_cap_zero(mask);
+	dma_cap_set(DMA_MEMCPY, mask);
+	chan = dma_request_channel(mask, suits, &nid);
+	if (!chan)
+		chan = dma_request_channel(mask, suits, NULL);
+	if (!chan)
+		return false;
+	open_channel(dchan, chan);
+	return true;
+}
+
+/* Channels that are there, with or without those that are broken. */
+static unsigned int count_open(bool broken)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < nr_chans; i++) {
+		enum chan_state state = READ_ONCE(chans[i]->state);
+
+		nr += state == CHAN_LIVE || state == CHAN_RESETTING ||
+		      (broken && state == CHAN_BROKEN);
+	}
+	return nr;
+}
+
+/* Have as many channels as are wanted, or all there are, of all nodes in turn. */
+static void adjust(void)
+{
+	unsigned int i, have = count_open(false);
+	int nid = first_online_node;
+
+	for (i = nr_chans; i-- && have > wanted;) {
+		enum chan_state state = READ_ONCE(chans[i]->state);
+
+		if (state != CHAN_LIVE && state != CHAN_RESETTING)
+			continue;
+		close_channel(chans[i]);
+		have--;
+	}
+	while (have < wanted && !leaving && acquire_one(nid)) {
+		have++;
+		nid = next_online_node(nid);
+		if (nid == MAX_NUMNODES)
+			nid = first_online_node;
+	}
+}
+
+static void close_all(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_chans; i++)
+		close_channel(chans[i]);
+}
+
+static void acquire_work_fn(struct work_struct *work)
+{
+	guard(mutex)(&dcbm_mutex);
+	adjust();
+}
+
+static DECLARE_WORK(acquire_work, acquire_work_fn);
+
+static void idle_work_fn(struct work_struct *work)
+{
+	guard(mutex)(&dcbm_mutex);
+	if (!READ_ONCE(hold) && list_empty(&shares))
+		close_all();
+}
+
+static DECLARE_DELAYED_WORK(idle_work, idle_work_fn);
+
+/*
+ * Operations of the engine
+ */
+
+static bool dcbm_can_copy(void *priv, const struct migrate_copy_info *info)
+{
+	if (atomic_read(&nr_live))
+		return true;
+	/* Not for this job, but for those that follow. */
+	if (!READ_ONCE(hold) && READ_ONCE(wanted))
+		queue_work(system_unbound_wq, &acquire_work);
+	return false;
+}
+
+static unsigned int slots(void)
+{
+	/* Pairs with the release in free_slot(): the places are there. */
+	return smp_load_acquire(&nr_chans);
+}
+
+static void pump_all(void)
+{
+	unsigned int i, nr = slots();
+
+	for (i = 0; i < nr; i++) {
+		spin_lock_irq(&chans[i]->lock);
+		pump(chans[i]);
+		spin_unlock_irq(&chans[i]->lock);
+	}
+}
+
+static bool dcbm_start(void *priv, struct migrate_copy_share *share)
+{
+	spin_lock_irq(&shares_lock);
+	list_add_tail(&share->node, &shares);
+	spin_unlock_irq(&shares_lock);
+	pump_all();
+	return true;
+}
+
+/* What to ask a channel for, if it has a chunk that raises no interrupt. */
+static bool polled_cookie(struct dcbm_chan *dchan,
+			  const struct migrate_copy_share *share,
+			  dma_cookie_t *cookie)
+{
+	unsigned int i;
+	bool found = false;
+
+	spin_lock_irq(&dchan->lock);
+	for (i = 0; i < MAX_DEPTH && dchan->state == CHAN_LIVE; i++) {
+		struct dcbm_desc *desc = &dchan->descs[i];
+
+		if (desc->used && desc->polled && desc->share == share &&
+		    desc->waiting) {
+			*cookie = desc->cookie;
+			dchan->polling++;
+			found = true;
+			break;
+		}
+	}
+	spin_unlock_irq(&dchan->lock);
+	return found;
+}
+
+static bool dcbm_poll(void *priv, struct migrate_copy_share *share)
+{
+	unsigned int i, nr = slots();
+	bool any = false;
+
+	for (i = 0; i < nr; i++) {
+		struct dcbm_chan *dchan = chans[i];
+		dma_cookie_t cookie;
+
+		if (!polled_cookie(dchan, share, &cookie))
+			continue;
+		/* The driver looks, and calls back for what is complete. */
+		dma_async_is_tx_complete(dchan->chan, cookie, NULL, NULL);
+		spin_lock_irq(&dchan->lock);
+		dchan->polling--;
+		spin_unlock_irq(&dchan->lock);
+		any = true;
+	}
+	return any;
+}
+
+static bool has_chunk_of(const struct dcbm_chan *dchan,
+			 const struct migrate_copy_share *share)
+{
+	unsigned int i;
+
+	for (i = 0; i < MAX_DEPTH; i++) {
+		if (dchan->descs[i].used && dchan->descs[i].share == share)
+			return true;
+	}
+	return false;
+}
+
+/* A chunk is late: have the channel reset. */
+static void time_out(struct dcbm_chan *dchan)
+{
+	lockdep_assert_held(&dchan->lock);
+	dchan->stats[CHAN_TIMEOUTS]++;
+	if (dchan->state != CHAN_LIVE)
+		return;
+	pr_warn_ratelimited("%s: transfer timed out\n",
+			    dma_chan_name(dchan->chan));
+	set_state(dchan, CHAN_RESETTING);
+	mod_delayed_work(dcbm_wq, &dchan->work, 0);
+}
+
+static void dcbm_stop(void *priv, struct migrate_copy_share *share)
+{
+	unsigned int i, nr = slots();
+
+	for (i = 0; i < nr; i++) {
+		spin_lock_irq(&chans[i]->lock);
+		if (has_chunk_of(chans[i], share))
+			time_out(chans[i]);
+		spin_unlock_irq(&chans[i]->lock);
+	}
+}
+
+static void dcbm_end(void *priv, struct migrate_copy_share *share)
+{
+	unsigned int c, i, nr = slots();
+	bool idle;
+
+	spin_lock_irq(&shares_lock);
+	list_del(&share->node);
+	idle = list_empty(&shares);
+	spin_unlock_irq(&shares_lock);
+
+	for (c = 0; c < nr; c++) {
+		struct dcbm_chan *dchan = chans[c];
+
+		spin_lock_irq(&dchan->lock);
+		for (i = 0; i < MAX_DEPTH; i++) {
+			if (dchan->descs[i].used &&
+			    dchan->descs[i].share == share)
+				lose(dchan, &dchan->descs[i]);
+		}
+		spin_unlock_irq(&dchan->lock);
+	}
+	if (idle && !READ_ONCE(hold))
+		mod_delayed_work(system_unbound_wq, &idle_work, IDLE_DELAY);
+}
+
+static const struct migrate_copy_engine_ops dcbm_ops = {
+	.can_copy = dcbm_can_copy,
+	.start = dcbm_start,
+	.poll = dcbm_poll,
+	.stop = dcbm_stop,
+	.end = dcbm_end,
+};
+
+/*
+ * Knobs
+ */
+
+static ssize_t channels_show(struct kobject *kobj, struct kobj_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(wanted));
+}
+
+static ssize_t channels_store(struct kobject *kobj, struct kobj_attribute *attr,
+			      const char *buf, size_t count)
+{
+	unsigned int value;
+
+	if (kstrtouint(buf, 10, &value) || value > MAX_CHANNELS)
+		return -EINVAL;
+	guard(mutex)(&dcbm_mutex);
+	WRITE_ONCE(wanted, value);
+	if (engine)
+		adjust();
+	return count;
+}
+
+static struct kobj_attribute channels_attr = __ATTR_RW(channels);
+
+static ssize_t channels_live_show(struct kobject *kobj,
+				  struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", atomic_read(&nr_live));
+}
+
+static struct kobj_attribute channels_live_attr = __ATTR_RO(channels_live);
+
+static ssize_t devices_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	guard(mutex)(&dcbm_mutex);
+	return sysfs_emit(buf, "%s\n", devices);
+}
+
+static ssize_t devices_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	size_t start = strspn(buf, " ,\n"), len = count - start;
+
+	if (!buf[start] || len >= DEVICES_SIZE)
+		return -EINVAL;
+	guard(mutex)(&dcbm_mutex);
+	strscpy(devices, buf + start);
+	strim(devices);
+	if (engine) {
+		close_all();
+		adjust();
+	}
+	return count;
+}
+
+static struct kobj_attribute devices_attr = __ATTR_RW(devices);
+
+/**
+ * struct dcbm_knob - a number that can be set
+ * @attr: Its attribute.
+ * @value: Where it is.
+ * @min: Its smallest value.
+ * @max: Its largest value.
+ */
+struct dcbm_knob {
+	struct kobj_attribute attr;
+	unsigned int *value;
+	unsigned int min;
+	unsigned int max;
+};
+
+static ssize_t knob_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	struct dcbm_knob *knob = container_of(attr, struct dcbm_knob, attr);
+
+	return sysfs_emit(buf, "%u\n", READ_ONCE(*knob->value));
+}
+
+static ssize_t knob_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	struct dcbm_knob *knob = container_of(attr, struct dcbm_knob, attr);
+	unsigned int value;
+
+	if (kstrtouint(buf, 10, &value) || value < knob->min ||
+	    value > knob->max)
+		return -EINVAL;
+	WRITE_ONCE(*knob->value, value);
+	return count;
+}
+
+static struct dcbm_knob near_knob = {
+	.attr = __ATTR(near_only, 0644, knob_show, knob_store),
+	.value = &near_only,
+	.max = 1,
+};
+
+static struct dcbm_knob hold_knob = {
+	.attr = __ATTR(hold, 0644, knob_show, knob_store),
+	.value = &hold,
+	.max = 1,
+};
+
+static struct dcbm_knob depth_knob = {
+	.attr = __ATTR(depth, 0644, knob_show, knob_store),
+	.value = &depth,
+	.min = 1,
+	.max = MAX_DEPTH,
+};
+
+static struct dcbm_knob descriptors_knob = {
+	.attr = __ATTR(descriptors, 0644, knob_show, knob_store),
+	.value = &descriptors,
+	.min = 1,
+	.max = MAX_DEPTH * MIGRATE_COPY_CHUNK_RANGES,
+};
+
+static struct dcbm_knob poll_knob = {
+	.attr = __ATTR(poll_kb, 0644, knob_show, knob_store),
+	.value = &poll_kb,
+	.max = UINT_MAX / SZ_1K,
+};
+
+static struct attribute *dcbm_attrs[] = {
+	&channels_attr.attr,
+	&channels_live_attr.attr,
+	&devices_attr.attr,
+	&near_knob.attr.attr,
+	&hold_knob.attr.attr,
+	&depth_knob.attr.attr,
+	&descriptors_knob.attr.attr,
+	&poll_knob.attr.attr,
+	NULL
+};
+
+ATTRIBUTE_GROUPS(dcbm);
+
+static const struct migrate_copy_engine_desc dcbm_desc = {
+	.name = "dcbm",
+	.ops = &dcbm_ops,
+	.groups = dcbm_groups,
+};
+
+static bool copies_everything(void)
+{
+#ifdef CONFIG_ARM64_MTE
+	/* The tags of pages are no part of what DMA copies. */
+	return !system_supports_mte();
+#else
+	return true;
+#endif
+}
+
+static int __init dcbm_init(void)
+{
+	struct migrate_copy_engine *registered;
+
+	if (!copies_everything())
+		return -EOPNOTSUPP;
+	dcbm_wq = alloc_workqueue("dcbm", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (!dcbm_wq)
+		return -ENOMEM;
+
+	registered = migrate_copy_engine_register(&dcbm_desc, NULL);
+	if (IS_ERR(registered)) {
+		destroy_workqueue(dcbm_wq);
+		return PTR_ERR(registered);
+	}
+	guard(mutex)(&dcbm_mutex);
+	engine = registered;
+	adjust();
+	return 0;
+}
+late_initcall_sync(dcbm_init);
+
+static void __exit dcbm_exit(void)
+{
+	unsigned int i;
+
+	scoped_guard(mutex, &dcbm_mutex) {
+		leaving = true;
+		close_all();
+	}
+	/* From now on no channel is acquired. */
+	while (count_open(true)) {
+		pr_warn_ratelimited("waiting for transfers that cannot be terminated\n");
+		msleep(100);
+	}
+	migrate_copy_engine_unregister(engine);
+	cancel_work_sync(&acquire_work);
+	cancel_delayed_work_sync(&idle_work);
+	for (i = 0; i < nr_chans; i++)
+		cancel_delayed_work_sync(&chans[i]->work);
+	destroy_workqueue(dcbm_wq);
+	for (i = 0; i < nr_chans; i++)
+		kvfree(chans[i]);
+}
+module_exit(dcbm_exit);
+
+MODULE_AUTHOR("Pagehaul developers");
+MODULE_DESCRIPTION("Copies folios by DMA channels for page migration");
+MODULE_LICENSE("GPL");
