@@ -1,0 +1,616 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Copy engines under load: whatever goes wrong with DMA, pages arrive with the
+ * content that they had, and nothing else is overwritten.
+ *
+ * migrate_engine -d dcbm.ko -s softdma.ko -m mtcopy.ko [-b MB] [-c CYCLES]
+ *
+ * For each fault that softdma can be made to have, memory is moved to and fro
+ * while another thread reads it: MB each time, by default 128. Then dcbm is loaded
+ * and unloaded CYCLES times, by default 100, while pages move on all CPUs. Tests
+ * with faults are skipped where the kernel has no fault injection.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "migrate_test.h"
+
+#define ENGINES_DIR	KNOB_DIR "/engines"
+#define FAULT_DIR	"/sys/kernel/debug/softdma"
+#define PARAM_DIR	"/sys/module/softdma/parameters"
+#define CHANNELS	4
+#define TIMEOUT		600
+#define TIMEOUT_MS	40
+#define DELAY_MS	150
+
+static const char *dcbm_path, *softdma_path, *mtcopy_path;
+/* Whose knobs and counters we use. */
+static const char *engine = "dcbm";
+static size_t megabytes = 128;
+static unsigned int cycles = 100;
+
+static const char * const faults[] = {
+	"fail_transfer", "fail_delay", "fail_drop", "fail_duplicate",
+	"fail_prep", "fail_terminate", "fail_device",
+};
+
+static const struct kind kinds[] = {
+	{ "base", BACK_ANON, 4 * KB, 8 * MB },
+	{ "mthp_64k", BACK_ANON, 64 * KB, 8 * MB },
+	{ "thp", BACK_ANON, 2 * MB, 16 * MB },
+	{ "tmpfs", BACK_TMPFS, 4 * KB, 8 * MB },
+	{ "hugetlb_2m", BACK_HUGETLB, 2 * MB, 16 * MB },
+};
+
+/**
+ * struct trouble - what goes wrong in a test
+ * @name: Name of the test.
+ * @fault: What is injected; NULL for nothing.
+ * @percent: For how many descriptors.
+ * @also: What is injected, too, always; NULL for nothing.
+ * @evidence: The counter of the channels that shows it; NULL for those of the
+ *	engine that show that it copies.
+ * @exclusive: The CPU copies only what is left.
+ * @depth: Chunks of a channel at a time.
+ * @poll_kb: Chunks up to that size are polled.
+ */
+static const struct trouble {
+	const char *name;
+	const char *fault;
+	unsigned int percent;
+	const char *also;
+	const char *evidence;
+	bool exclusive;
+	unsigned int depth;
+	unsigned int poll_kb;
+} troubles[] = {
+	{ "nothing fails", NULL, 0, NULL, NULL, false, 2, 64 },
+	{ "nothing fails, no CPU", NULL, 0, NULL, NULL, true, 4, 0 },
+	{ "nothing fails, polled", NULL, 0, NULL, NULL, true, 1, 2048 },
+	{ "transfers fail", "fail_transfer", 20, NULL, "failed", false, 2, 64 },
+	{ "transfers fail, no CPU", "fail_transfer", 20, NULL, "failed", true,
+	  2, 64 },
+	{ "all transfers fail", "fail_transfer", 100, NULL, "retired", true, 2,
+	  64 },
+	{ "descriptors are refused", "fail_prep", 60, NULL, "rejected", true, 2,
+	  64 },
+	{ "completions are reported twice", "fail_duplicate", 50, NULL,
+	  "spurious", true, 4, 64 },
+	{ "completions are not reported", "fail_drop", 1, NULL, "timeouts",
+	  true, 2, 64 },
+	{ "transfers are late", "fail_delay", 1, NULL, "timeouts", true, 2, 64 },
+	{ "transfers are late, polled", "fail_delay", 1, NULL, "timeouts", false,
+	  4, 2048 },
+	{ "transfers are late and go on", "fail_delay", 1, "fail_terminate",
+	  "lost", true, 2, 64 },
+	{ "a device disappears", "fail_device", 1, NULL, "timeouts", true, 2,
+	  64 },
+};
+
+static int load(const char *path, const char *params)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	long err;
+
+	if (fd < 0)
+		return -1;
+	err = syscall(SYS_finit_module, fd, params, 0);
+	close(fd);
+	return err;
+}
+
+static int unload(const char *name)
+{
+	return syscall(SYS_delete_module, name, O_NONBLOCK);
+}
+
+static void engine_set(const char *knob, uint64_t value)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), ENGINES_DIR "/%s/%s", engine, knob);
+	require(!file_write_number(path, value), "cannot write %llu to %s",
+		(unsigned long long)value, path);
+}
+
+static uint64_t engine_get(const char *name)
+{
+	char path[128];
+	uint64_t value;
+
+	snprintf(path, sizeof(path), ENGINES_DIR "/%s/%s", engine, name);
+	require(!file_read_number(path, &value), "cannot read %s", path);
+	return value;
+}
+
+/* The sum of a counter over all the channels that there ever were. */
+static uint64_t channels_sum(const char *name)
+{
+	uint64_t sum = 0, value;
+	char path[128];
+	int i;
+
+	for (i = 0; i < 64; i++) {
+		snprintf(path, sizeof(path), ENGINES_DIR "/dcbm/channel%d/%s",
+			 i, name);
+		if (!file_exists(path) || file_read_number(path, &value))
+			break;
+		sum += value;
+	}
+	return sum;
+}
+
+static bool can_fail(void)
+{
+	return file_exists(FAULT_DIR);
+}
+
+static void fault_set(const char *name, unsigned int percent)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), FAULT_DIR "/%s/times", name);
+	require(!file_write(path, "-1"), "cannot write %s", path);
+	snprintf(path, sizeof(path), FAULT_DIR "/%s/probability", name);
+	require(!file_write_number(path, percent), "cannot write %s", path);
+}
+
+static void faults_clear(void)
+{
+	size_t i;
+
+	if (!can_fail())
+		return;
+	for (i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+		fault_set(faults[i], 0);
+	require(!file_write(FAULT_DIR "/revive", "1"), "cannot revive");
+}
+
+/* Channels that were given up are not used again unless somebody asks. */
+static void channels_renew(void)
+{
+	int try;
+
+	/* Those that cannot be terminated are released later. */
+	for (try = 0; try < 50; try++) {
+		engine_set("channels", 0);
+		engine_set("channels", CHANNELS);
+		if (engine_get("channels_live") == CHANNELS)
+			return;
+		usleep(100000);
+	}
+	die("%llu channels only",
+	    (unsigned long long)engine_get("channels_live"));
+}
+
+static void engine_setup(const struct trouble *trouble)
+{
+	mode_enter(MODE_BATCH);
+	faults_clear();
+	file_write_number(PARAM_DIR "/delay_ms", DELAY_MS);
+	engine_set("offloading", 1);
+	engine_set("min_kb", 0);
+	engine_set("timeout_ms", trouble->fault ? TIMEOUT_MS : 5000);
+	engine_set("exclusive", trouble->exclusive);
+	engine_set("depth", trouble->depth);
+	engine_set("poll_kb", trouble->poll_kb);
+	channels_renew();
+}
+
+/**
+ * struct reader - a thread that looks at memory while it moves
+ * @r: The memory.
+ * @lock: Held while the content changes.
+ * @stop: Whether to end.
+ * @bad: Words that were wrong.
+ * @looks: How often it has looked at a piece.
+ */
+struct reader {
+	struct region *r;
+	pthread_rwlock_t lock;
+	atomic_bool stop;
+	atomic_ulong bad;
+	atomic_ulong looks;
+};
+
+static void *read_on(void *data)
+{
+	struct reader *reader = data;
+	unsigned int state = 1;
+
+	while (!atomic_load(&reader->stop)) {
+		size_t piece = 4 * KB;
+		size_t at;
+
+		pthread_rwlock_rdlock(&reader->lock);
+		at = (size_t)rand_r(&state) % (reader->r->size / piece) * piece;
+		reader->bad += pattern_bad(reader->r->map + at, piece,
+					   reader->r->seed, at, 0);
+		reader->looks++;
+		pthread_rwlock_unlock(&reader->lock);
+	}
+	return NULL;
+}
+
+/*
+ * Move a region to and fro, with new content each time: a transfer that comes too
+ * late brings back old content.
+ */
+static void move_on(struct region *r, const struct trouble *trouble, size_t total)
+{
+	struct reader reader = {
+		.r = r,
+		.lock = PTHREAD_RWLOCK_INITIALIZER,
+	};
+	pthread_t thread;
+	size_t moved;
+	int from, to, tmp;
+
+	nodes_find(&from, &to);
+	require(!pthread_create(&thread, NULL, read_on, &reader), "no thread");
+	for (moved = 0; moved < total; moved += r->size) {
+		pthread_rwlock_wrlock(&reader.lock);
+		r->seed++;
+		pattern_fill(r->map, r->size, r->seed, 0, 0);
+		pthread_rwlock_unlock(&reader.lock);
+
+		require(!region_move_pages(r, from, to), "did not move");
+		require(region_on_node(r, to) && region_intact(r),
+			"wrong after %zu MB", moved / MB);
+		tmp = from;
+		from = to;
+		to = tmp;
+		if (trouble->fault && engine_get("channels_live") < CHANNELS) {
+			file_write(FAULT_DIR "/revive", "1");
+			channels_renew();
+		}
+	}
+	reader.stop = true;
+	pthread_join(thread, NULL);
+	require(!reader.bad, "%lu words were wrong in between",
+		(unsigned long)reader.bad);
+	require(reader.looks, "nobody has looked");
+}
+
+static void wait_for_quarantine(void)
+{
+	int i;
+
+	for (i = 0; i < 50 && engine_get("stats/quarantined"); i++)
+		usleep(100000);
+	require(!engine_get("stats/quarantined"), "pages stay in quarantine");
+}
+
+static void test_trouble(const void *arg)
+{
+	const struct trouble *trouble = arg;
+	size_t nr = sizeof(kinds) / sizeof(*kinds), i;
+	uint64_t bytes, evidence = 0;
+	int from, to;
+
+	if (trouble->fault && !can_fail())
+		skip("no fault injection");
+	nodes_find(&from, &to);
+	engine_setup(trouble);
+	bytes = engine_get("stats/bytes");
+	if (trouble->evidence)
+		evidence = channels_sum(trouble->evidence);
+	if (trouble->fault)
+		fault_set(trouble->fault, trouble->percent);
+	if (trouble->also)
+		fault_set(trouble->also, 100);
+
+	for (i = 0; i < nr; i++) {
+		struct region r;
+
+		region_make(&r, &kinds[i], from, false);
+		move_on(&r, trouble, megabytes * MB / nr);
+		region_free(&r);
+	}
+
+	faults_clear();
+	wait_for_quarantine();
+	bytes = engine_get("stats/bytes") - bytes;
+	ksft_print_msg("%llu MB by DMA\n", (unsigned long long)(bytes / MB));
+	if (!trouble->evidence) {
+		require(bytes, "no byte was copied by DMA");
+		return;
+	}
+	evidence = channels_sum(trouble->evidence) - evidence;
+	ksft_print_msg("%s: %llu\n", trouble->evidence,
+		       (unsigned long long)evidence);
+	require(evidence, "%s: none", trouble->evidence);
+}
+
+static uint64_t free_pages(void)
+{
+	char text[16384], *found;
+
+	/* What the CPUs and the page cache hold back would look like a leak. */
+	file_write("/proc/sys/vm/drop_caches", "3");
+	file_write("/proc/sys/vm/stat_refresh", "1");
+	require(!file_read("/proc/vmstat", text, sizeof(text)),
+		"cannot read vmstat");
+	found = strstr(text, "nr_free_pages ");
+	require(found, "no nr_free_pages");
+	return strtoull(found + strlen("nr_free_pages "), NULL, 10);
+}
+
+/* Every chunk that is lost comes back: in the end as much is free as before. */
+static void test_leak(const void *arg)
+{
+	const struct trouble *trouble = arg;
+	uint64_t before, after, lost;
+	struct region r;
+	int from, to, i;
+
+	if (!can_fail())
+		skip("no fault injection");
+	nodes_find(&from, &to);
+	engine_setup(trouble);
+	/* The first time, memory is used that stays in use. */
+	for (i = 0, before = 0, lost = 0; i < 2; i++) {
+		before = free_pages();
+		lost = engine_get("stats/lost");
+		fault_set(trouble->fault, trouble->percent);
+		fault_set(trouble->also, 100);
+		region_make(&r, &kinds[2], from, false);
+		move_on(&r, trouble, megabytes * MB);
+		region_free(&r);
+		faults_clear();
+		wait_for_quarantine();
+	}
+	lost = engine_get("stats/lost") - lost;
+	after = free_pages();
+	ksft_print_msg("%llu chunks lost, %lld pages fewer are free\n",
+		       (unsigned long long)lost, (long long)(before - after));
+	require(lost >= 8, "too few chunks were lost to see a leak");
+	/* Each would keep a folio of 512 pages. */
+	require(before < after + lost * 512 / 4, "a leak");
+}
+
+struct mover {
+	pthread_t thread;
+	struct region r;
+	atomic_bool *stop;
+	unsigned long rounds;
+	bool failed;
+};
+
+static void *move_around(void *data)
+{
+	struct mover *mover = data;
+	int from, to, tmp;
+
+	nodes_find(&from, &to);
+	while (!atomic_load(mover->stop) && !mover->failed) {
+		mover->failed = region_move_pages(&mover->r, from, to) ||
+				!region_intact(&mover->r);
+		mover->rounds++;
+		tmp = from;
+		from = to;
+		to = tmp;
+	}
+	return NULL;
+}
+
+/* The engine comes and goes while pages move on all CPUs. */
+static void test_cycles(const void *arg)
+{
+	static const struct kind kind = { "base", BACK_ANON, 4 * KB, 2 * MB };
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN), i;
+	struct mover *movers = calloc(cpus, sizeof(*movers));
+	uint64_t bytes = 0;
+	atomic_bool stop = false;
+	unsigned int cycle;
+	int from, to;
+
+	nodes_find(&from, &to);
+	mode_enter(MODE_BATCH);
+	faults_clear();
+	for (i = 0; i < cpus; i++) {
+		region_make(&movers[i].r, &kind, from, false);
+		movers[i].stop = &stop;
+	}
+	for (i = 0; i < cpus; i++)
+		require(!pthread_create(&movers[i].thread, NULL, move_around,
+					&movers[i]), "no thread");
+
+	require(!unload("dcbm"), "cannot unload: %s", strerror(errno));
+	for (cycle = 0; cycle < cycles; cycle++) {
+		require(!load(dcbm_path, ""), "cannot load: %s",
+			strerror(errno));
+		engine_set("min_kb", 0);
+		engine_set("channels", CHANNELS);
+		engine_set("offloading", 1);
+		if (cycle % 4 == 0)
+			usleep(20000);
+		bytes += engine_get("stats/bytes");
+		require(!unload("dcbm"), "cannot unload: %s", strerror(errno));
+	}
+	stop = true;
+	for (i = 0; i < cpus; i++) {
+		pthread_join(movers[i].thread, NULL);
+		require(!movers[i].failed && movers[i].rounds > 1,
+			"mover %ld failed", i);
+	}
+	ksft_print_msg("%llu MB by DMA\n", (unsigned long long)(bytes / MB));
+	require(bytes, "no byte was copied by DMA");
+	require(!load(dcbm_path, ""), "cannot load: %s", strerror(errno));
+}
+
+/* Values that are not valid change nothing. */
+static void test_knobs(const void *arg)
+{
+	static const struct {
+		const char *name, *good, *bad;
+	} knobs[] = {
+		{ "offloading", "1", "2" },
+		{ "exclusive", "1", "x" },
+		{ "chunk_kb", "128", "0" },
+		{ "chunk_kb", "128", "4096" },
+		{ "timeout_ms", "77", "0" },
+		{ "channels", "3", "65" },
+		{ "depth", "3", "5" },
+		{ "descriptors", "9", "0" },
+		{ "near_only", "0", "-1" },
+		{ "hold", "1", "2" },
+	};
+	char path[128], text[64];
+	size_t i;
+
+	for (i = 0; i < sizeof(knobs) / sizeof(*knobs); i++) {
+		snprintf(path, sizeof(path), ENGINES_DIR "/dcbm/%s",
+			 knobs[i].name);
+		require(!file_write(path, knobs[i].good), "%s: %s refused",
+			knobs[i].name, knobs[i].good);
+		require(file_write(path, knobs[i].bad) && errno == EINVAL,
+			"%s: %s taken", knobs[i].name, knobs[i].bad);
+		require(!file_read(path, text, sizeof(text)) &&
+			!strncmp(text, knobs[i].good, strlen(knobs[i].good)),
+			"%s is %s", knobs[i].name, text);
+	}
+	/* Only the devices that were named; those that are not there give none. */
+	require(!file_write(ENGINES_DIR "/dcbm/devices", "nothing-like-this"),
+		"cannot write devices");
+	require(!engine_get("channels_live"), "a device that was not named");
+	require(!file_write(ENGINES_DIR "/dcbm/devices", "nothing, softdma.0\n"),
+		"cannot write devices");
+	require(engine_get("channels_live") == 3, "not of the device named");
+	require(!file_write(ENGINES_DIR "/dcbm/devices", "any"),
+		"cannot write devices");
+}
+
+/* Channels that are not held go when nothing moves, and come back when needed. */
+static void test_hold(const void *arg)
+{
+	const struct trouble *trouble = arg;
+	struct region r;
+	int from, to, i;
+
+	nodes_find(&from, &to);
+	engine_setup(trouble);
+	engine_set("hold", 0);
+	region_make(&r, &kinds[2], from, false);
+	move_on(&r, trouble, 2 * r.size);
+	for (i = 0; i < 50 && engine_get("channels_live"); i++)
+		usleep(100000);
+	require(!engine_get("channels_live"), "idle channels are held");
+	move_on(&r, trouble, 2 * r.size);
+	for (i = 0; i < 50 && !engine_get("channels_live"); i++)
+		move_on(&r, trouble, 2 * r.size);
+	require(engine_get("channels_live"), "channels do not come back");
+	engine_set("hold", 1);
+	region_free(&r);
+}
+
+/* Threads copy, alone or with the caller, and come and go meanwhile. */
+static void test_threads(const void *arg)
+{
+	const struct trouble *trouble = arg;
+	uint64_t bytes;
+	struct region r;
+	int from, to, i, try;
+
+	nodes_find(&from, &to);
+	mode_enter(MODE_BATCH);
+	engine_set("offloading", 0);
+	require(!load(mtcopy_path, ""), "cannot load: %s", strerror(errno));
+	engine = "mtcopy";
+	engine_set("min_kb", 0);
+	engine_set("offloading", 1);
+	region_make(&r, &kinds[2], from, false);
+	for (i = 0; i < 8; i++) {
+		engine_set("threads", 1 + i % 4);
+		engine_set("exclusive", i % 2);
+		/* Nobody waits for threads that run too late to begin. */
+		for (try = 0, bytes = 0; try < 20 && !bytes; try++) {
+			bytes = engine_get("stats/bytes");
+			move_on(&r, trouble, 2 * r.size);
+			bytes = engine_get("stats/bytes") - bytes;
+		}
+		require(bytes, "%d threads copied nothing", 1 + i % 4);
+	}
+	engine_set("threads", 0);
+	move_on(&r, trouble, 2 * r.size);
+	region_free(&r);
+	require(!engine_get("stats/failed") && !engine_get("stats/lost"),
+		"threads failed");
+	require(!unload("mtcopy"), "cannot unload: %s", strerror(errno));
+}
+
+static void setup(void)
+{
+	char params[64];
+
+	mkdir("/sys/kernel/debug", 0755);
+	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
+	snprintf(params, sizeof(params), "channels=%d devices=2", CHANNELS);
+	if (load(softdma_path, params) && errno != EEXIST)
+		ksft_exit_skip("cannot load %s: %s\n", softdma_path,
+			       strerror(errno));
+	if (load(dcbm_path, "") && errno != EEXIST)
+		ksft_exit_skip("cannot load %s: %s\n", dcbm_path,
+			       strerror(errno));
+}
+
+int main(int argc, char **argv)
+{
+	size_t nr = sizeof(troubles) / sizeof(*troubles), i;
+	static const struct trouble lossy = {
+		"", "fail_delay", 5, "fail_terminate", "lost", true, 2, 64
+	};
+	int opt;
+
+	while ((opt = getopt(argc, argv, "b:c:d:m:s:")) != -1) {
+		switch (opt) {
+		case 'b':
+			megabytes = strtoul(optarg, NULL, 10);
+			break;
+		case 'c':
+			cycles = strtoul(optarg, NULL, 10);
+			break;
+		case 'd':
+			dcbm_path = optarg;
+			break;
+		case 'm':
+			mtcopy_path = optarg;
+			break;
+		case 's':
+			softdma_path = optarg;
+			break;
+		default:
+			optind = argc + 1;
+		}
+	}
+	if (optind != argc)
+		ksft_exit_fail_msg("usage: %s -d dcbm.ko -s softdma.ko -m mtcopy.ko %s\n",
+				   argv[0], "[-b MB] [-c CYCLES]");
+	if (!dcbm_path || !softdma_path || !mtcopy_path)
+		ksft_exit_skip("needs -d dcbm.ko -s softdma.ko -m mtcopy.ko\n");
+
+	tests_start(nr + 5);
+	test_environment();
+	setup();
+	test_run("knobs of the engine", TIMEOUT, test_knobs, NULL);
+	for (i = 0; i < nr; i++)
+		test_run(troubles[i].name, TIMEOUT, test_trouble, &troubles[i]);
+	test_run("nothing leaks", TIMEOUT, test_leak, &lossy);
+	test_run("channels are not held", TIMEOUT, test_hold, &troubles[1]);
+	test_run("load and unload", TIMEOUT, test_cycles, NULL);
+	test_run("threads", TIMEOUT, test_threads, &troubles[0]);
+	unload("dcbm");
+	unload("softdma");
+	tests_end();
+}
