@@ -87,6 +87,11 @@ def accelerator(results: Results, experiment: str) -> str:
     return str(machine.get("accelerator", "unknown"))
 
 
+def _ran_on(name: str) -> str:
+    """Return what a caption says of the accelerator `name`, and of speeds under it."""
+    return f"Accelerator: {name}." + (f" {TCG_CAVEAT}" if name == "tcg" else "")
+
+
 def columns(rows: Sequence[Row]) -> list[Column]:
     """Return the columns of an experiment, vanilla's first, its serial one before all."""
     found = dict.fromkeys(column_of(row) for row in rows)
@@ -133,9 +138,7 @@ def experiment_table(results: Results, experiment: str) -> Table:
         caption += " off, batch, CPUs: Pagehaul's kernel with the feature off, with batch copy by"
         caption += " the caller alone, with copies shared by so many CPUs, and, as is the default,"
         caption += " with batches shared as well."
-    caption += f" Accelerator: {ran_on}."
-    if ran_on == "tcg":
-        caption += f" {TCG_CAVEAT}"
+    caption += f" {_ran_on(ran_on)}"
     if ran_on != "none" and any("placement" in row.settings for row in rows):
         caption += f" {DIES_CAVEAT}"
     return Table(_title(experiment), caption, ("folios", *labels), tuple(body))
@@ -214,17 +217,14 @@ def _busy_table(results: Results, experiment: str) -> Table:
                 *hog,
             )
         )
-    ran_on = accelerator(results, experiment)
     header = ("folios", "machine", "method", "moves", "speed", "hogs get", "hogs lose, ms a move")
     caption = (
         "busy: beside a worker of stress-ng --cpu on every CPU. Speed: vanilla's in GB/s, the "
         "others' by vanilla's on the same machine, idle or busy (slowest to fastest move). hogs "
         "get: CPU time that the workers had during a move, of all CPUs' time. hogs lose: the rest "
         "of it (and by vanilla's; lower is better). Medians. "
-        f"Accelerator: {ran_on}."
+        f"{_ran_on(accelerator(results, experiment))}"
     )
-    if ran_on == "tcg":
-        caption += f" {TCG_CAVEAT}"
     return Table(_title(experiment), caption, header, tuple(body))
 
 
@@ -246,15 +246,12 @@ def _reasons_table(results: Results, experiment: str) -> Table:
                 _throughput(row, rows),
             )
         )
-    ran_on = accelerator(results, experiment)
     header = ("reason", "folios", "method", "times", "pages moved", "ms", "speed")
     caption = (
         "Memory that the kernel moves by itself: base pages of it that moved, and the time that "
         "they took, medians. Speed: vanilla's in GB/s, the others' by vanilla's (slowest to "
-        f"fastest). Accelerator: {ran_on}."
+        f"fastest). {_ran_on(accelerator(results, experiment))}"
     )
-    if ran_on == "tcg":
-        caption += f" {TCG_CAVEAT}"
     return Table(_title(experiment), caption, header, tuple(body))
 
 

@@ -113,6 +113,7 @@ static ssize_t min_helper_kb_store(struct kobject *kobj,
 }
 
 static struct kobj_attribute min_helper_kb_attr = __ATTR_RW(min_helper_kb);
+
 /* A knob whose values have names. */
 #define CHOICE(_name)							\
 static ssize_t _name##_show(struct kobject *kobj,			\
