@@ -100,6 +100,7 @@
 #include <linux/mutex.h>
 #include <linux/rculist.h>
 #include <linux/sched.h>
+#include <linux/sched/cputime.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/srcu.h>
@@ -421,12 +422,15 @@ EXPORT_SYMBOL_GPL(migrate_copy_chunk_claim);
  * migrate_copy_chunk_copy() - Copy a chunk by this CPU.
  * @chunk: A chunk in flight. It is not returned.
  *
+ * The CPU time is charged to the cgroup of the caller, as that of helpers is.
+ *
  * Context: Process context. Does not sleep.
  * Return: 0, or -EHWPOISON if a machine check interrupted the copy.
  */
 int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk)
 {
-	const struct migrate_copy_job *job = chunk->share->offload->job;
+	struct migrate_copy_job *job = chunk->share->offload->job;
+	u64 start = task_sched_runtime(current);
 	unsigned int i, page;
 	int err = 0;
 
@@ -441,6 +445,7 @@ int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk)
 	/* Also after an error: the caller will copy there. */
 	if (job->nontemporal)
 		migrate_copy_nontemporal_done();
+	atomic64_add(task_sched_runtime(current) - start, &job->work.helper_ns);
 	return err ? -EHWPOISON : 0;
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_copy);

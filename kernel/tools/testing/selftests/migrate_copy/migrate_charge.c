@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The CPU time of helpers is charged to the cgroup of the task whose pages they
- * move: to its cpu.stat, all of it, once.
+ * The CPU time of helpers, and of the threads of mtcopy, is charged to the cgroup
+ * of the task whose pages they move: to its cpu.stat, all of it, once.
+ *
+ * migrate_charge [mtcopy.ko]
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -10,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,13 +20,33 @@
 
 #include "migrate_test.h"
 
-#define PAGES		8192UL
 #define MOVES		32
 #define TIMEOUT		300
 /* What the charge may be off by, of the time of the task and its helpers. */
 #define PERCENT		5
 
+static const char *mtcopy_path;
 static char mount_point[32], group[64], other[64];
+
+/**
+ * struct payer - Who helps, and with what
+ * @name: Name of the test.
+ * @kind: What is moved: threads of mtcopy copy, which is most of it for huge
+ *	pages only.
+ * @thread: How the names of the threads that help begin.
+ * @mtcopy: The engine takes part, not the helper CPUs.
+ */
+static const struct payer {
+	const char *name;
+	struct kind kind;
+	const char *thread;
+	bool mtcopy;
+} payers[] = {
+	{ "parallel: helpers are charged to the caller's cgroup",
+	  { "base", BACK_ANON, 4 * KB, 32 * MB }, "(kworker/", false },
+	{ "mtcopy: its threads are charged to the caller's cgroup",
+	  { "thp", BACK_ANON, 2 * MB, 32 * MB }, "(mtcopy/", true },
+};
 
 static uint64_t usage_ns(const char *dir)
 {
@@ -48,15 +69,14 @@ static uint64_t own_ns(void)
 }
 
 /* Time of a process, in ticks of 1/100 s: utime and stime of its stat. */
-static uint64_t process_ticks(const char *pid)
+static uint64_t process_ticks(const char *pid, const char *thread)
 {
 	unsigned long user, system;
 	char path[320], text[512];
 	const char *fields;
 
 	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-	if (file_read(path, text, sizeof(text)) ||
-	    !strstr(text, "(kworker/"))
+	if (file_read(path, text, sizeof(text)) || !strstr(text, thread))
 		return 0;
 	/* The name may have blanks; 11 fields are between it and utime. */
 	fields = strrchr(text, ')');
@@ -66,8 +86,8 @@ static uint64_t process_ticks(const char *pid)
 	return user + system;
 }
 
-/* What all kworkers have run, by the scheduler: the helpers are among them. */
-static uint64_t kworkers_ns(void)
+/* What all such threads have run, by the scheduler: those that help are among them. */
+static uint64_t threads_ns(const char *thread)
 {
 	struct dirent *entry;
 	uint64_t ticks = 0;
@@ -77,7 +97,7 @@ static uint64_t kworkers_ns(void)
 	require(dir, "cannot read /proc");
 	while ((entry = readdir(dir))) {
 		if (isdigit(entry->d_name[0]))
-			ticks += process_ticks(entry->d_name);
+			ticks += process_ticks(entry->d_name, thread);
 	}
 	closedir(dir);
 	return ticks * (1000000000 / sysconf(_SC_CLK_TCK));
@@ -118,37 +138,26 @@ static bool within(uint64_t seen, uint64_t expected, const char *what)
 }
 
 /* Runs in the cgroup. */
-static void move_and_compare(void)
+static void move_and_compare(const struct payer *payer)
 {
 	uint64_t charged, alone, helpers, counted, elsewhere;
-	static void *pages[PAGES];
-	static int nodes[PAGES], status[PAGES];
+	struct region r;
 	int from, to, i;
-	size_t n;
-	char *p;
 
 	nodes_find(&from, &to);
-	p = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	require(p != MAP_FAILED && !madvise(p, PAGES * PAGE, MADV_NOHUGEPAGE) &&
-		!node_bind(from), "no memory");
-	memset(p, 1, PAGES * PAGE);
-	node_unbind();
+	region_make(&r, &payer->kind, from, false);
 
 	charged = usage_ns(group);
 	elsewhere = usage_ns(other);
 	alone = own_ns();
 	counted = stat_read("helper_ns");
-	helpers = kworkers_ns();
+	helpers = threads_ns(payer->thread);
 	for (i = 0; i < MOVES; i++) {
-		for (n = 0; n < PAGES; n++) {
-			pages[n] = p + n * PAGE;
-			nodes[n] = i % 2 ? from : to;
-		}
-		require(!sys_move_pages(0, PAGES, pages, nodes, status,
-					MPOL_MF_MOVE), "not all pages moved");
+		require(!region_move_pages(&r, i % 2 ? to : from,
+					   i % 2 ? from : to),
+			"not all pages moved");
 	}
-	helpers = kworkers_ns() - helpers;
+	helpers = threads_ns(payer->thread) - helpers;
 	counted = stat_read("helper_ns") - counted;
 	alone = own_ns() - alone;
 	elsewhere = usage_ns(other) - elsewhere;
@@ -164,30 +173,60 @@ static void move_and_compare(void)
 	require(!elsewhere, "another cgroup has paid");
 }
 
+static void mtcopy_set(const char *knob, uint64_t value)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), ENGINES_DIR "/mtcopy/%s", knob);
+	require(!file_write_number(path, value), "cannot write %s", path);
+}
+
+static void mtcopy_start(void)
+{
+	require(!module_load(mtcopy_path, ""), "cannot load %s: %s", mtcopy_path,
+		strerror(errno));
+	mtcopy_set("min_kb", 0);
+	mtcopy_set("threads", 2);
+	mtcopy_set("offloading", 1);
+}
+
 static void test_charge(const void *arg)
 {
+	const struct payer *payer = arg;
 	char path[96];
 	int status;
 	pid_t pid;
 
-	mode_enter(MODE_PARALLEL);
+	if (payer->mtcopy && !mtcopy_path)
+		skip("needs mtcopy.ko");
+	mode_enter(payer->mtcopy ? MODE_BATCH : MODE_PARALLEL);
+	if (payer->mtcopy)
+		mtcopy_start();
 	groups_make();
 	pid = fork();
 	if (!pid) {
 		snprintf(path, sizeof(path), "%s/cgroup.procs", group);
 		require(!file_write(path, "0"), "cannot enter the cgroup");
-		move_and_compare();
+		move_and_compare(payer);
 		_exit(0);
 	}
 	waitpid(pid, &status, 0);
 	groups_remove();
+	if (payer->mtcopy)
+		require(!module_unload("mtcopy"), "cannot unload mtcopy");
 	require(WIFEXITED(status) && !WEXITSTATUS(status), "failed");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	tests_start(1);
-	test_run("parallel: helpers are charged to the caller's cgroup", TIMEOUT,
-		 test_charge, NULL);
+	size_t nr = sizeof(payers) / sizeof(*payers), i;
+
+	if (argc > 2)
+		ksft_exit_fail_msg("usage: %s [mtcopy.ko]\n", argv[0]);
+	mtcopy_path = argv[1];
+	tests_start(nr);
+	test_environment();
+	for (i = 0; i < nr; i++)
+		test_run(payers[i].name, TIMEOUT, test_charge, &payers[i]);
 	tests_end();
 }

@@ -12,7 +12,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,13 +19,11 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "migrate_test.h"
 
-#define ENGINES_DIR	KNOB_DIR "/engines"
 #define FAULT_DIR	"/sys/kernel/debug/softdma"
 #define PARAM_DIR	"/sys/module/softdma/parameters"
 #define CHANNELS	4
@@ -97,23 +94,6 @@ static const struct trouble {
 	{ "a device disappears", "fail_device", 1, NULL, "timeouts", true, 2,
 	  64 },
 };
-
-static int load(const char *path, const char *params)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	long err;
-
-	if (fd < 0)
-		return -1;
-	err = syscall(SYS_finit_module, fd, params, 0);
-	close(fd);
-	return err;
-}
-
-static int unload(const char *name)
-{
-	return syscall(SYS_delete_module, name, O_NONBLOCK);
-}
 
 static void engine_set(const char *knob, uint64_t value)
 {
@@ -405,7 +385,11 @@ static void *move_around(void *data)
 	return NULL;
 }
 
-/* The engine comes and goes while pages move on all CPUs. */
+/*
+ * The engine comes and goes while pages move on all CPUs. Another one stays: with
+ * the first and the last the kernel patches its code, which the emulation of
+ * several CPUs may not survive a thousand times.
+ */
 static void test_cycles(const void *arg)
 {
 	static const struct kind kind = { "base", BACK_ANON, 4 * KB, 2 * MB };
@@ -419,6 +403,10 @@ static void test_cycles(const void *arg)
 	nodes_find(&from, &to);
 	mode_enter(MODE_BATCH);
 	faults_clear();
+	require(!module_load(mtcopy_path, ""), "cannot load: %s",
+		strerror(errno));
+	require(!file_write_number(ENGINES_DIR "/mtcopy/offloading", 1),
+		"cannot enable mtcopy");
 	for (i = 0; i < cpus; i++) {
 		region_make(&movers[i].r, &kind, from, false);
 		movers[i].stop = &stop;
@@ -427,9 +415,9 @@ static void test_cycles(const void *arg)
 		require(!pthread_create(&movers[i].thread, NULL, move_around,
 					&movers[i]), "no thread");
 
-	require(!unload("dcbm"), "cannot unload: %s", strerror(errno));
+	require(!module_unload("dcbm"), "cannot unload: %s", strerror(errno));
 	for (cycle = 0; cycle < cycles; cycle++) {
-		require(!load(dcbm_path, ""), "cannot load: %s",
+		require(!module_load(dcbm_path, ""), "cannot load: %s",
 			strerror(errno));
 		engine_set("min_kb", 0);
 		engine_set("channels", CHANNELS);
@@ -437,7 +425,7 @@ static void test_cycles(const void *arg)
 		if (cycle % 4 == 0)
 			usleep(20000);
 		bytes += engine_get("stats/bytes");
-		require(!unload("dcbm"), "cannot unload: %s", strerror(errno));
+		require(!module_unload("dcbm"), "cannot unload: %s", strerror(errno));
 	}
 	stop = true;
 	for (i = 0; i < cpus; i++) {
@@ -447,7 +435,8 @@ static void test_cycles(const void *arg)
 	}
 	ksft_print_msg("%llu MB by DMA\n", (unsigned long long)(bytes / MB));
 	require(bytes, "no byte was copied by DMA");
-	require(!load(dcbm_path, ""), "cannot load: %s", strerror(errno));
+	require(!module_load(dcbm_path, ""), "cannot load: %s", strerror(errno));
+	require(!module_unload("mtcopy"), "cannot unload: %s", strerror(errno));
 }
 
 /* Values that are not valid change nothing. */
@@ -526,7 +515,7 @@ static void test_threads(const void *arg)
 	nodes_find(&from, &to);
 	mode_enter(MODE_BATCH);
 	engine_set("offloading", 0);
-	require(!load(mtcopy_path, ""), "cannot load: %s", strerror(errno));
+	require(!module_load(mtcopy_path, ""), "cannot load: %s", strerror(errno));
 	engine = "mtcopy";
 	engine_set("min_kb", 0);
 	engine_set("offloading", 1);
@@ -547,7 +536,7 @@ static void test_threads(const void *arg)
 	region_free(&r);
 	require(!engine_get("stats/failed") && !engine_get("stats/lost"),
 		"threads failed");
-	require(!unload("mtcopy"), "cannot unload: %s", strerror(errno));
+	require(!module_unload("mtcopy"), "cannot unload: %s", strerror(errno));
 }
 
 static void setup(void)
@@ -557,10 +546,10 @@ static void setup(void)
 	mkdir("/sys/kernel/debug", 0755);
 	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
 	snprintf(params, sizeof(params), "channels=%d devices=2", CHANNELS);
-	if (load(softdma_path, params) && errno != EEXIST)
+	if (module_load(softdma_path, params) && errno != EEXIST)
 		ksft_exit_skip("cannot load %s: %s\n", softdma_path,
 			       strerror(errno));
-	if (load(dcbm_path, "") && errno != EEXIST)
+	if (module_load(dcbm_path, "") && errno != EEXIST)
 		ksft_exit_skip("cannot load %s: %s\n", dcbm_path,
 			       strerror(errno));
 }
@@ -610,7 +599,7 @@ int main(int argc, char **argv)
 	test_run("channels are not held", TIMEOUT, test_hold, &troubles[1]);
 	test_run("load and unload", TIMEOUT, test_cycles, NULL);
 	test_run("threads", TIMEOUT, test_threads, &troubles[0]);
-	unload("dcbm");
-	unload("softdma");
+	module_unload("dcbm");
+	module_unload("softdma");
 	tests_end();
 }

@@ -201,6 +201,23 @@ bool file_exists(const char *path)
 	return !access(path, F_OK);
 }
 
+int module_load(const char *path, const char *params)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	long err;
+
+	if (fd < 0)
+		return -1;
+	err = syscall(SYS_finit_module, fd, params, 0);
+	close(fd);
+	return err;
+}
+
+int module_unload(const char *name)
+{
+	return syscall(SYS_delete_module, name, O_NONBLOCK);
+}
+
 static bool knob(const char *name, uint64_t value)
 {
 	char path[128];

@@ -87,7 +87,12 @@ int file_read(const char *path, char *buf, size_t size);
 int file_read_number(const char *path, uint64_t *value);
 bool file_exists(const char *path);
 #define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
+#define ENGINES_DIR	KNOB_DIR "/engines"
 #define MT_PAGE_COPY	"/proc/sys/vm/mt_page_copy"
+
+/* Kernel modules, by the path of one and by its name; 0, or -1 and errno. */
+int module_load(const char *path, const char *params);
+int module_unload(const char *name);
 
 /* The two nodes between which memory is moved; skips the test without them. */
 void nodes_find(int *from, int *to);
