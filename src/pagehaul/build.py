@@ -25,6 +25,12 @@ _FRAGMENTS = {
     "pagehaul": ("base", "{arch}", "pagehaul"),
     "debug": ("base", "{arch}", "pagehaul", "debug"),
 }
+# Where the build leaves our modules.
+_MODULES = {
+    "dcbm": "mm/migrate_copy/dcbm.ko",
+    "mtcopy": "mm/migrate_copy/mtcopy.ko",
+    "softdma": "drivers/dma/softdma.ko",
+}
 _IMAGES = {"x86_64": "arch/x86/boot/bzImage"}
 
 # With the architecture said outright, tinyconfig's defaults are those of a 64-bit kernel.
@@ -84,6 +90,11 @@ def _prepare(variant: str, pristine: Path) -> Path:
         vanilla = tree.tree_dir() / "vanilla"
         built = vanilla if _record_file(vanilla).exists() else None
         return tree.prepare(variant, pristine, built=built)
+
+
+def module(kernel: Kernel, name: str) -> Path:
+    """Return the file of one of our modules: "dcbm", "mtcopy" or "softdma"."""
+    return kernel.tree / _MODULES[name]
 
 
 def foreign(image: Path) -> Kernel:

@@ -23,6 +23,7 @@ SUITES: dict[str, Callable[[], list[Outcome]]] = {
     "content": guests.content,
     "pinned": guests.pinned,
     "charge": guests.charge,
+    "engines": guests.engines,
     "topology": topology.run,
     "move": guests.move,
     "mm-selftests": guests.mm_selftests,

@@ -44,6 +44,10 @@ _COMPILE_TIMEOUT_S = 300.0
 
 _KUNIT_GLOB = "migrate_copy*"
 
+# How much moves with each fault of an engine (MiB), and how often one is loaded and unloaded.
+_ENGINE_MB = 64
+_ENGINE_CYCLES = 20
+
 # The kernel's own tests that concern migration. `migration` moves a page to and fro for 20 seconds
 # in each of its tests.
 _MM_PROGRAMS = (
@@ -240,8 +244,19 @@ def status() -> list[Outcome]:
 
 
 def charge() -> list[Outcome]:
-    """Check which cgroup pays for the helpers."""
-    return _our_programs("charge", "migrate_charge", {"pagehaul": [""]})
+    """Check which cgroup pays for those who help."""
+    kernel = build.build("pagehaul")
+    mtcopy = shlex.quote(str(build.module(kernel, "mtcopy")))
+    return _our_programs("charge", "migrate_charge", {"pagehaul": [mtcopy]})
+
+
+def engines() -> list[Outcome]:
+    """Check the copy engines while everything goes wrong that can."""
+    kernel = build.build("pagehaul")
+    words = [f"-b {_ENGINE_MB} -c {_ENGINE_CYCLES}"]
+    for option, name in (("-d", "dcbm"), ("-m", "mtcopy"), ("-s", "softdma")):
+        words += [option, shlex.quote(str(build.module(kernel, name)))]
+    return _our_programs("engines", "migrate_engine", {"pagehaul": [" ".join(words)]})
 
 
 def mm_selftests() -> list[Outcome]:
