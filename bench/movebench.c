@@ -58,12 +58,17 @@ static void on_signal(int signal)
 	stop = 1;
 }
 
-uint64_t now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 uint64_t mix(uint64_t x)
@@ -73,6 +78,18 @@ uint64_t mix(uint64_t x)
 	x ^= x >> 27;
 	x *= 0x94d049bb133111ebULL;
 	return x ^ (x >> 31);
+}
+
+/* A number of something may be set that the machine does not have: NAME_live says what it has. */
+static bool have_all(const char *path, const char *wanted)
+{
+	char live[300], text[64];
+
+	snprintf(live, sizeof(live), "%s_live", path);
+	if (read_text(live, text, sizeof(text)) < 0 || !strcmp(text, wanted))
+		return true;
+	fail("%s is %s, not %s", live, text, wanted);
+	return false;
 }
 
 static bool set_knobs(const struct cell *cell)
@@ -88,6 +105,8 @@ static bool set_knobs(const struct cell *cell)
 			     errno == ENOENT ? " (a kernel without Pagehaul?)" : "");
 			return false;
 		}
+		if (!have_all(path, equals + 1))
+			return false;
 	}
 	return true;
 }
@@ -109,6 +128,7 @@ static void print_string(const char *text)
 /* What was seen of one timed move. */
 struct sample {
 	uint64_t ns;
+	uint64_t cpu_ns;	/* CPU time of this process */
 	uint64_t moved_bytes;
 	uint64_t touch_ns;
 	uint64_t hog_ns;	/* CPU time of the hogs */
@@ -147,6 +167,7 @@ static void print_outcome(const struct cell *cell, const struct outcome *outcome
 	       cell->folio_kb, cell->folios, cell->hugetlb ? "true" : "false", cell->callers,
 	       (uint64_t)cell->folios * (cell->folio_kb << 10));
 	print_samples("ns", outcome, offsetof(struct sample, ns));
+	print_samples("cpu_ns", outcome, offsetof(struct sample, cpu_ns));
 	print_samples("moved_bytes", outcome, offsetof(struct sample, moved_bytes));
 	if (cell->touch_us)
 		print_samples("touch_ns", outcome, offsetof(struct sample, touch_ns));
@@ -181,7 +202,7 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 {
 	struct sample *sample = &outcome->samples[outcome->nr_samples];
 	struct counters before, after;
-	uint64_t elapsed, start_ns = 0, touch_ns = 0, hog_ns, pages, failures = 0;
+	uint64_t elapsed, start_ns = 0, touch_ns = 0, hog_ns, cpu_ns, pages, failures = 0;
 
 	if (cell->remaps && !start_remaps())
 		return false;
@@ -192,8 +213,10 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 	if (cell->hogs)
 		resume_hogs();
 	hog_ns = hogs_ns();
+	cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	elapsed = cell->reason ? move_by_reason(cell, &pages) :
 		  move_region(node, cell->callers, &start_ns);
+	cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
 	hog_ns = hogs_ns() - hog_ns;
 	pause_hogs();
 	if (timed) {
@@ -210,6 +233,7 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 	if (timed) {
 		accumulate(&outcome->counters, &before, &after);
 		sample->ns = elapsed;
+		sample->cpu_ns = cpu_ns;
 		sample->moved_bytes = pages * BASE_SIZE;
 		sample->touch_ns = touch_ns;
 		sample->hog_ns = hog_ns;

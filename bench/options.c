@@ -140,7 +140,7 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 			cell->hugetlb = true;
 			break;
 		case 'k':
-			if (!strchr(optarg, '=') || strchr(optarg, '/'))
+			if (!strchr(optarg, '=') || strstr(optarg, ".."))
 				usage_error("%s is not NAME=VALUE", optarg);
 			if (cell->nr_knobs == MAX_KNOBS)
 				usage_error("more than %d knobs", MAX_KNOBS);

@@ -54,6 +54,8 @@ EFFORTS = {
     ("parallel", False): Effort(4, 3, 1024, 3, 24, 7200.0),
     ("dies", True): Effort(1, 3, 64, 3, 6, 600.0),
     ("dies", False): Effort(2, 3, 1024, 3, 24, 3600.0),
+    ("dma", True): Effort(1, 3, 64, 3, 6, 600.0),
+    ("dma", False): Effort(2, 3, 1024, 3, 24, 7200.0),
     ("icount", True): Effort(1, 1, 1, 5, 5, 600.0),
     ("icount", False): Effort(2, 1, 1, 5, 5, 3600.0),
 }
@@ -66,6 +68,7 @@ class Samples:
     gbps: list[float] = field(default_factory=list)
     ns: list[int] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
+    cpu_ns: list[int] = field(default_factory=list)
     touch_ns: list[int] = field(default_factory=list)
     hogs: list[tuple[float, float]] = field(default_factory=list)
     remaps_ns: list[tuple[int, int, int]] = field(default_factory=list)
@@ -89,6 +92,12 @@ class Tally:
 
 
 Named = tuple[str, Cell]
+
+# What a machine lacks that is not of a kind.
+_WHY_NOT = {
+    "icount": "instructions are counted in a guest only",
+    "dma": "dcbm is not loaded",
+}
 
 # A move of so many bytes runs long enough to warm up by itself: only the first one of new memory,
 # which finds the kernel's free lists as faulting left them, is not timed.
@@ -159,7 +168,7 @@ def measure(
         of_kind = [experiment for experiment in wanted if experiment.machine == kind]
         if kind not in machine.machines():
             names = ", ".join(experiment.name for experiment in of_kind)
-            tally.note(f"{names}: left out, instructions are counted in a guest only")
+            tally.note(f"{names}: left out, {_WHY_NOT[kind]}")
             continue
         rows += _measure_kind(of_kind, machine, kind, quick, tally)
         results = _results(rows, machine, quick, tally)
@@ -307,8 +316,9 @@ def _collect(
         tally.note(
             f"{where}, {cell.method}: {line['not_moved']} folios did not move: {line['statuses']}"
         )
-    for ns, moved in zip(line["ns"], line["moved_bytes"], strict=True):
+    for ns, cpu_ns, moved in zip(line["ns"], line["cpu_ns"], line["moved_bytes"], strict=True):
         if moved:
+            samples.cpu_ns.append(cpu_ns)
             samples.ns.append(ns)
             samples.pages.append(moved // BASE_PAGE)
             samples.gbps.append(moved / ns)
@@ -345,7 +355,15 @@ def _row(experiment: str, cell: Cell, samples: Samples, kind: str) -> Row:
         condition=cell.condition,
         hog=hog_of(samples.hogs),
         pages_moved=float(statistics.median(samples.pages)) if cell.reason else None,
+        channels=cell.channels,
+        # Who moves memory for a reason of the kernel's own is not the caller.
+        cpu_ns_per_page=None if cell.reason else _cpu_ns_per_page(samples),
     )
+
+
+def _cpu_ns_per_page(samples: Samples) -> float:
+    helpers_ns = samples.counters.get("migrate_copy.helper_ns", 0)
+    return (sum(samples.cpu_ns) + helpers_ns) / sum(samples.pages)
 
 
 def _check_determinism(rows: Iterable[Row], tally: Tally) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import subprocess
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,10 +16,11 @@ from tempfile import TemporaryDirectory
 from threading import Lock, Timer
 from typing import Any, Protocol
 
-from pagehaul import host, vm
+from pagehaul import build, host, vm
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import Size
+from pagehaul.experiments.cell import DCBM
 from pagehaul.paths import cache_dir
 
 _NODES = Path("/sys/devices/system/node")
@@ -39,6 +41,11 @@ _HOST_RESERVE_MB = 2048
 # What movebench says when it waits for its first turn.
 _READY = b"movebench: ready"
 
+# What a guest has instead of a DMA engine: threads that copy, with so many MB/s each. They are slow
+# enough that several can be told from one.
+_CHANNELS = 16
+CHANNEL_MB = 200
+
 # More CPUs than this say nothing more in a guest, whose CPUs are threads of the host.
 _MAX_GUEST_CPUS = 16
 
@@ -58,7 +65,7 @@ class Machine(Protocol):
         """Return the kernels to boot alternately, or the only one that there is."""
 
     def machines(self) -> tuple[str, ...]:
-        """Which of "parallel", "icount" and "dies" it can be."""
+        """Which of "parallel", "icount", "dies" and "dma" it can be."""
 
     def size(self, machine: str, quick: bool) -> Size:
         """How much it can measure."""
@@ -84,6 +91,13 @@ class Machine(Protocol):
 
     def environment(self) -> dict[str, Any]:
         """Return what a reader of the results has to know about it."""
+
+
+def _with_channels(kernel: Kernel, command: Sequence[str]) -> list[str]:
+    """Return a command that runs `command` where dcbm has channels of softdma to use."""
+    softdma, dcbm = (shlex.quote(str(build.module(kernel, name))) for name in ("softdma", "dcbm"))
+    load = f"insmod {softdma} channels={_CHANNELS} bandwidth_mb={CHANNEL_MB} && insmod {dcbm}"
+    return ["sh", "-c", f"{load} && exec {shlex.join(command)}"]
 
 
 def memory_available_mb() -> int:
@@ -156,7 +170,7 @@ class Guests:
 
     def machines(self) -> tuple[str, ...]:
         """All kinds."""
-        return ("icount", "parallel", "dies")
+        return ("icount", "parallel", "dies", "dma")
 
     def disposable(self) -> bool:
         """Guests are."""
@@ -231,10 +245,14 @@ class Guests:
                         referee.done()
 
                 try:
+                    waiting = f"--turns={referee.directory(kernel)}"
+                    command = [str(self.program), "--plan=-", waiting]
+                    if machine == "dma" and kernel != "vanilla":
+                        command = _with_channels(self.images[kernel], command)
                     return vm.run(
                         self.images[kernel],
                         guest,
-                        [str(self.program), "--plan=-", f"--turns={referee.directory(kernel)}"],
+                        command,
                         timeout=timeout,
                         stdin="".join(f"{turn.line}\n" for turn in turns if turn.kernel == kernel),
                         on_output=listen,
@@ -296,7 +314,8 @@ class Host:
 
     def machines(self) -> tuple[str, ...]:
         """Instructions are counted in a guest only; the caches are those that there are."""
-        return ("parallel", "dies")
+        kinds = ("parallel", "dies")
+        return (*kinds, "dma") if (_MIGRATE_COPY / DCBM).is_dir() else kinds
 
     def disposable(self) -> bool:
         """No real machine is."""

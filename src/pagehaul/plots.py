@@ -26,7 +26,7 @@ from pagehaul.tables import (
 _INK = "#010203"
 
 # Mid-tones, which both white and black set off.
-_COLOURS = ("#e07b39", "#3a86c8", "#c04a8b", "#7a9a01", "#a06cd5")
+_COLOURS = ("#e07b39", "#3a86c8", "#c04a8b", "#7a9a01", "#a06cd5", "#8d6e53")
 _BATCH = "#1f9e89"
 _OFF = "#8a8a8a"
 _CALLERS = ("#b08d2b", "#d1603d", "#9c5c2e")
@@ -81,7 +81,8 @@ def _colour(column: Column, heads: Sequence[Column]) -> str:
     others = [
         head
         for head in heads
-        if head.method in ("threads", "parallel") or (head.method == "batch" and head.settings)
+        if head.method in ("threads", "parallel", "dma", "hybrid")
+        or (head.method == "batch" and head.settings)
     ]
     return _COLOURS[others.index(column) % len(_COLOURS)]
 

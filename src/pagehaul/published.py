@@ -132,6 +132,14 @@ def by_folio_size(engine: str = "CPU threads") -> dict[tuple[int, int], float]:
     return found
 
 
+def by_dma_folio_count() -> dict[int, float]:
+    """GB/s of one channel by number of folios of 2 MB: Garg, 2025."""
+    return {
+        int(figure.row.split()[0]): figure.value
+        for figure in select("garg-2025", "DMA, 1 channel, 2MB folios")
+    }
+
+
 def by_placement() -> dict[tuple[str, int], float]:
     """GB/s by (placement, threads): Garg, 2025; the placements are "spread" and "fill"."""
     names = {"spread across CCDs": "spread", "fill one CCD first": "fill"}

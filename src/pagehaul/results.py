@@ -16,7 +16,7 @@ from pagehaul.errors import PagehaulError
 
 SCHEMA = 1
 KERNELS = ("vanilla", "pagehaul")
-METHODS = ("serial", "callers", "batch", "threads", "parallel")
+METHODS = ("serial", "callers", "batch", "threads", "parallel", "dma", "hybrid")
 
 # Counts of instructions that are further than this from their median are told of.
 DETERMINISM = 0.005
@@ -102,8 +102,10 @@ class Row:
     saw that used the memory meanwhile, None where there was none. remap is None where the kernel
     was not traced. settings are knobs in /sys/kernel/mm/migrate_copy besides those of the method.
     condition is what else the baseline must have in common with the row, "" for nothing. hog is
-    None where there were no hogs. pages_moved is the median number of base pages that a move moved,
-    None where it is always all of them.
+    None where there were no hogs. channels are the DMA channels of the method, 0 for none.
+    cpu_ns_per_page is the CPU time of the callers, and of whoever helped them, for a base page
+    moved, in nanoseconds, None where it is not known. pages_moved is the median number of base
+    pages that a move moved, None where it is always all of them.
     """
 
     experiment: str
@@ -126,6 +128,8 @@ class Row:
     condition: str = ""
     hog: Hog | None = None
     pages_moved: float | None = None
+    channels: int = 0
+    cpu_ns_per_page: float | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -282,6 +286,8 @@ def _parse_row(entry: object, name: str) -> Row:
         condition=fields.text("condition"),
         hog=_parse_hog(fields.mapping("hog", optional=True), f"{name}.hog"),
         pages_moved=fields.maybe_number("pages_moved", optional=True),
+        channels=fields.integer("channels", optional=True),
+        cpu_ns_per_page=fields.maybe_number("cpu_ns_per_page", optional=True),
     )
     if not gbps or min(gbps) <= 0:
         raise PagehaulError(f"{name}.gbps: needs at least one figure, all of them positive")

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from pagehaul import published
 from pagehaul.experiments import EXPERIMENTS
 from pagehaul.experiments.cell import BASE_PAGE
+from pagehaul.experiments.dma import CPU_FREED
 from pagehaul.experiments.placement import PLACEMENTS
+from pagehaul.machines import CHANNEL_MB
 from pagehaul.results import DETERMINISM, METHODS, Results, Row, find_baseline, is_baseline
 
 TCG_CAVEAT = (
@@ -24,6 +26,17 @@ DIES_CAVEAT = (
 )
 
 
+SOFTDMA_CAVEAT = (
+    f"Channels are threads of softdma, held to {CHANNEL_MB} MB/s each: how they scale, fall back "
+    "and free the CPU is to be seen, not the speed of hardware. batch_pages: base pages in a batch."
+)
+
+_NO_VANILLA = (
+    "Measured: ratios to vanilla. Published: GB/s, because no figure of an unmodified kernel was "
+    "published."
+)
+
+
 class Column(NamedTuple):
     """What a column of an experiment's table is about; settings are knobs besides the method's."""
 
@@ -31,6 +44,7 @@ class Column(NamedTuple):
     method: str
     threads: int
     settings: tuple[tuple[str, str], ...] = ()
+    channels: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,18 +78,22 @@ def case_label(row: Row) -> str:
 
 def column_of(row: Row) -> Column:
     """Return the column a row belongs to."""
-    return Column(row.kernel, row.method, row.threads, tuple(row.settings.items()))
+    settings = tuple(row.settings.items())
+    return Column(row.kernel, row.method, row.threads, settings, row.channels)
 
 
 def column_label(column: Column) -> str:
     """Return a column for people."""
-    kernel, method, threads, settings = column
+    kernel, method, threads, settings, channels = column
+    of_them = f"{channels} channel{'s' if channels > 1 else ''}"
     labels = {
         "serial": "vanilla" if kernel == "vanilla" else "off",
         "callers": f"{kernel}, {threads} callers",
         "batch": "batch",
         "threads": f"{threads} CPUs, copy",
         "parallel": f"{threads} CPUs",
+        "dma": of_them,
+        "hybrid": f"CPU and {of_them}",
     }
     return ", ".join([labels[method], *(f"{name} {value}" for name, value in settings)])
 
@@ -101,6 +119,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
             column[0] != "vanilla",
             METHODS.index(column[1]),
             column[2],
+            column.channels,
         ),
     )
 
@@ -118,6 +137,8 @@ def experiment_table(results: Results, experiment: str) -> Table:
         return _reasons_table(results, experiment)
     if any(row.remap is not None for row in rows):
         return _remap_table(results, experiment)
+    if experiment == CPU_FREED.name:
+        return _cpu_table(results, experiment)
     heads = columns(rows)
     shapes = dict.fromkeys(row.shape for row in rows)
     cells = {(row.shape, column_of(row)): row for row in rows}
@@ -141,7 +162,13 @@ def experiment_table(results: Results, experiment: str) -> Table:
     caption += f" {_ran_on(ran_on)}"
     if ran_on != "none" and any("placement" in row.settings for row in rows):
         caption += f" {DIES_CAVEAT}"
+    caption += _channels_caveat(rows, ran_on)
     return Table(_title(experiment), caption, ("folios", *labels), tuple(body))
+
+
+def _channels_caveat(rows: Sequence[Row], ran_on: str) -> str:
+    """Return what a caption says of channels that are not those of hardware, with a blank."""
+    return f" {SOFTDMA_CAVEAT}" if ran_on != "none" and any(row.channels for row in rows) else ""
 
 
 def _title(experiment: str) -> str:
@@ -294,6 +321,35 @@ def _remap_table(results: Results, experiment: str) -> Table:
     return Table(_title(experiment), caption, header, tuple(body))
 
 
+def _cpu_table(results: Results, experiment: str) -> Table:
+    rows = results.of(experiment)
+    body = []
+    for row in rows:
+        baseline = find_baseline(row, rows)
+        if row.cpu_ns_per_page is None or baseline is None or not baseline.cpu_ns_per_page:
+            continue
+        by_dma = row.counters.get("migrate_copy.bytes_engines", 0) / (row.bytes * len(row.gbps))
+        body.append(
+            (
+                shape_label(*row.shape),
+                column_label(column_of(row)),
+                _throughput(row, rows),
+                f"{by_dma:.0%}",
+                f"{row.cpu_ns_per_page:,.0f}",
+                f"{row.cpu_ns_per_page / baseline.cpu_ns_per_page:.2f}",
+            )
+        )
+    header = ("folios", "method", "speed", "by DMA", "CPU, ns a page", "by vanilla's")
+    ran_on = accelerator(results, experiment)
+    caption = (
+        "Speed: vanilla's in GB/s, the others' by vanilla's (slowest to fastest move). by DMA: how "
+        "much of the content channels copied. CPU: time of the caller, and of CPUs that help it, "
+        "for a base page of 4 KB, without that of the channels; lower is better. "
+        f"{_ran_on(ran_on)}{_channels_caveat(rows, ran_on)}"
+    )
+    return Table(_title(experiment), caption, header, tuple(body))
+
+
 def path_ratio(row: Row, rows: Sequence[Row]) -> float | None:
     """Instructions of `row` by those of its baseline."""
     baseline = find_baseline(row, rows)
@@ -345,6 +401,8 @@ def published_table(results: Results, experiment: str) -> Table | None:
         "classic": _published_classic,
         "busy": _published_busy,
         "placement": _published_placement,
+        "dma-folio-size": _published_dma_folio_size,
+        "dma-folio-count": _published_dma_folio_count,
     }
     maker = makers.get(experiment)
     return maker(results.of(experiment)) if maker else None
@@ -425,8 +483,10 @@ def _published_busy(rows: Sequence[Row]) -> Table:
     return Table("busy beside published figures", caption, header, tuple(body))
 
 
-def _published_folio_size(rows: Sequence[Row]) -> Table:
-    figures = published.by_folio_size()
+def _published_folio_size(
+    rows: Sequence[Row], engine: str = "CPU threads", unit: str = "thr."
+) -> Table:
+    figures = published.by_folio_size(engine)
     threads = sorted({count for _, count in figures})
     shapes = {row.folio_kb: row.shape for row in rows}
     body = []
@@ -443,14 +503,32 @@ def _published_folio_size(rows: Sequence[Row]) -> Table:
     header = (
         "folio",
         *_measured_labels(rows),
-        *(f"published, {count} thr., GB/s" for count in threads),
+        *(f"published, {count} {unit}, GB/s" for count in threads),
     )
-    caption = _caption(
-        "garg-2025",
-        "Measured: ratios to vanilla. Published: GB/s, because no figure of an unmodified kernel "
-        "was published.",
+    title = f"{rows[0].experiment} beside published figures"
+    return Table(title, _caption("garg-2025", _NO_VANILLA), header, tuple(body))
+
+
+def _published_dma_folio_size(rows: Sequence[Row]) -> Table:
+    return _published_folio_size(rows, "DMA offload", "chan.")
+
+
+def _published_dma_folio_count(rows: Sequence[Row]) -> Table:
+    figures = published.by_dma_folio_count()
+    shapes = {row.folios: row.shape for row in rows}
+    body = []
+    for folios in sorted({*figures, *shapes}):
+        line = [shape_label(2048, folios)]
+        line += _measured_cells(rows, shapes.get(folios, (2048, folios)))
+        line.append(f"{figures[folios]:.2f}" if folios in figures else "")
+        body.append(tuple(line))
+    header = ("folios", *_measured_labels(rows), "published, GB/s")
+    return Table(
+        "dma-folio-count beside published figures",
+        _caption("garg-2025", _NO_VANILLA),
+        header,
+        tuple(body),
     )
-    return Table("folio-size beside published figures", caption, header, tuple(body))
 
 
 def _published_classic(rows: Sequence[Row]) -> Table:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pagehaul import bench, cprogs, machines
+from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Cell, Shape, Size
 from pagehaul.machines import Turn
@@ -49,7 +50,7 @@ class Model:
         return self.only
 
     def machines(self) -> tuple[str, ...]:
-        here = ("parallel", "dies")
+        here = ("parallel", "dies", "dma")
         return ("icount", *here) if len(self.only) == 2 else here
 
     def disposable(self) -> bool:
@@ -86,17 +87,25 @@ class Model:
         return {
             "label": str(line["label"]),
             "ns": [size // speed] * reps,
+            "cpu_ns": [size // 4] * reps,
             "moved_bytes": [size] * reps,
             "not_moved": self.not_moved.get(kernel, 0),
             "statuses": {"-16": 1},
             "bytes_verified": size * reps,
             "mismatches": self.mismatches,
-            "counters": {"vmstat.pgmigrate_success": reps},
+            "counters": {"vmstat.pgmigrate_success": reps, **self.help(line, size * reps)},
             "error": error,
             **(remaps if line.get("remaps") else {}),
             # Of each CPU's time, a quarter is not the hog's.
             **({"hog_ns": [size // speed * 2 * 3 // 4] * reps} if line.get("hogs") == 2 else {}),
         }
+
+
+    def help(self, line: dict[str, Any], moved: int) -> dict[str, int]:
+        """Who helps does a quarter of the work; channels do all of the copying."""
+        if line["knobs"].get("engines/dcbm/offloading"):
+            return {"migrate_copy.bytes_engines": moved}
+        return {"migrate_copy.helper_ns": moved // 8} if "max_helpers" in line["knobs"] else {}
 
 
 def measure(model: Model, *names: str) -> Results:
@@ -124,7 +133,7 @@ def test_all_quick_experiments_take_few_boots() -> None:
     model = Model()
     results = measure(model, *EXPERIMENTS)
     # Of both kernels each.
-    assert len(model.boots) <= 4
+    assert len(model.boots) <= 5
     assert results.experiments() == list(EXPERIMENTS)
     # What is measured is a valid file.
     document = {
@@ -245,6 +254,50 @@ def test_busy_is_compared_with_busy_and_tells_what_the_hogs_lose() -> None:
     assert row.hog.moves == len(row.gbps) >= 5
     # Idle cells have no hogs, and busy ones have one on each CPU.
     assert {line.get("hogs") for boot in model.boots for _, line in boot} == {None, 2}
+
+
+def test_channels_are_asked_for_before_they_are_used() -> None:
+    model = Model()
+    results = measure(model, "hybrid")
+    settings = [line["knobs"] for _, line in model.boots[0] if "max_helpers" in line["knobs"]]
+    engine = "engines/dcbm/"
+    used = {
+        tuple((name.removeprefix(engine), value) for name, value in knobs.items() if engine in name)
+        for knobs in settings
+    }
+    # In this order; the CPU alone needs none of them.
+    assert used == {
+        (),
+        (("channels", 8), ("exclusive", 1), ("min_kb", 0), ("offloading", 1)),
+        (("channels", 8), ("exclusive", 0), ("min_kb", 0), ("offloading", 1)),
+    }
+    assert {(row.method, row.channels) for row in results.rows} == {
+        ("serial", 0),
+        ("batch", 0),
+        ("dma", 8),
+        ("hybrid", 8),
+    }
+
+
+def test_channels_that_are_not_there_leave_their_cells_out() -> None:
+    full = EXPERIMENTS["dma-folio-size"].cells(Size(False, 2, 4096))
+    assert {cell.channels for cell in full} == {0, 1, 2, 4, 8, 16}
+    assert all(cell.optional == bool(cell.channels) for cell in full)
+
+
+def test_helpers_cpu_time_counts() -> None:
+    results = measure(Model(), "cpu-freed")
+    times = {row.method: row.cpu_ns_per_page for row in results.rows}
+    assert times == {"serial": 1024.0, "batch": 1024.0 + 512.0, "dma": 1024.0, "hybrid": 1024.0}
+
+
+def test_modules_are_loaded_before_channels_are_asked_for(tmp_path: Path) -> None:
+    kernel = Kernel("pagehaul", tmp_path / "a tree", tmp_path, tmp_path, "6.12")
+    shell, option, script = machines._with_channels(kernel, ["movebench", "--plan=-"])
+    assert (shell, option) == ("sh", "-c")
+    load, _, rest = script.partition(" && ")
+    assert shlex.split(load)[:2] == ["insmod", f"{tmp_path}/a tree/drivers/dma/softdma.ko"]
+    assert rest.endswith("dcbm.ko' && exec movebench --plan=-")
 
 
 def test_settings_are_knobs_of_pagehaul_only() -> None:

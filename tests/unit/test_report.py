@@ -28,6 +28,9 @@ def row(
     condition: str = "",
     hog: Hog | None = None,
     pages_moved: float | None = None,
+    channels: int = 0,
+    cpu_ns: float | None = None,
+    by_dma: int = 0,
 ) -> Row:
     return Row(
         experiment=experiment,
@@ -43,13 +46,15 @@ def row(
         vs_vanilla_min=None,
         vs_vanilla_max=None,
         instructions_per_page=instructions,
-        counters={},
+        counters={"migrate_copy.bytes_engines": by_dma},
         touch=touch,
         remap=remap,
         settings=settings or {},
         condition=condition,
         hog=hog,
         pages_moved=pages_moved,
+        channels=channels,
+        cpu_ns_per_page=cpu_ns,
     )
 
 
@@ -153,6 +158,19 @@ def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
                 settings={"placement": placement},
             )
         )
+    for experiment in ("dma-folio-size", "dma-folio-count", "cpu-freed"):
+        rows += [
+            row(experiment, "serial", speed, kernel="vanilla", cpu_ns=2000.0),
+            row(
+                experiment,
+                "dma",
+                (1.0, 1.0, 1.0),
+                channels=4,
+                cpu_ns=500.0,
+                by_dma=3 * (128 << 20) // 2,
+                settings={"batch_pages": "8192"},
+            ),
+        ]
     environment = {
         "date": "2026-11-20",
         "kernels": {"vanilla": "6.12.1", "pagehaul": "6.12.1"},
@@ -160,6 +178,7 @@ def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
             "parallel": {"accelerator": accelerator},
             "icount": {"accelerator": accelerator},
             "dies": {"accelerator": accelerator},
+            "dma": {"accelerator": accelerator},
         },
         "notes": ["a <note>"],
     }
@@ -280,6 +299,35 @@ def test_emulated_throughputs_carry_a_warning(accelerator: str) -> None:
     assert ("mean nothing by themselves" in caption) == (accelerator == "tcg")
 
 
+@pytest.mark.parametrize("accelerator", ["tcg", "none"])
+def test_cpu_time_is_told_beside_what_channels_copied(accelerator: str) -> None:
+    table = experiment_table(results(accelerator=accelerator), "cpu-freed")
+    vanilla, dma = table.rows
+    assert vanilla[3:] == ("0%", "2,000", "1.00")
+    assert dma[1:] == (
+        "4 channels, batch_pages 8192",
+        "0.50x (0.50-0.50)",
+        "50%",
+        "500",
+        "0.25",
+    )
+    # Channels of a real machine are no threads.
+    assert ("softdma" in table.caption) == (accelerator == "tcg")
+
+
+def test_published_dma_figures_stand_beside_measured_ones() -> None:
+    sizes = published_table(results(), "dma-folio-size")
+    assert sizes is not None
+    assert sizes.header[-1] == "published, 16 chan., GB/s"
+    (large,) = (line for line in sizes.rows if line[0] == "2 MB")
+    assert large[-1] == "55.45"
+    counts = published_table(results(), "dma-folio-count")
+    assert counts is not None
+    measured = {line[0]: line[1:] for line in counts.rows}
+    assert measured["2 MB x 64"] == ("0.50x", "9.90")
+    assert measured["2 MB x 8,192"] == ("", "12.03")
+
+
 @pytest.mark.parametrize("accelerator", ["tcg", "kvm", "none"])
 def test_placements_stand_side_by_side_and_carry_a_warning(accelerator: str) -> None:
     table = experiment_table(results(accelerator=accelerator), "placement")
@@ -335,7 +383,7 @@ def test_the_page_is_complete_in_itself() -> None:
     checker = _Checker()
     checker.feed(text)
     assert checker.open == []
-    assert checker.count["svg"] == 11
+    assert checker.count["svg"] == 14
     assert "prefers-color-scheme: dark" in text
     assert "currentColor" in text
     assert "#010203" not in text
@@ -358,6 +406,8 @@ def test_columns_of_one_plot_differ_in_colour() -> None:
         Column("pagehaul", "threads", 4),
         Column("pagehaul", "parallel", 4, (("placement", "spread"),)),
         Column("pagehaul", "parallel", 4, (("placement", "fill"),)),
+        Column("pagehaul", "dma", 1, (), 4),
+        Column("pagehaul", "hybrid", 1, (), 4),
     ]
     assert len({plots._colour(head, heads) for head in heads}) == len(heads)
 

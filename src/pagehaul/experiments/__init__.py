@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The experiments of the benchmark, one module each."""
+"""The experiments of the benchmark."""
 
 from pagehaul.experiments import (
     busy,
     callers,
     classic,
+    dma,
     first_folio,
     folio_count,
     folio_size,
@@ -20,20 +21,24 @@ from pagehaul.experiments.cell import Cell, Experiment, Shape, Size
 # In the order in which they are printed. path-length needs machines of its own and two boots only:
 # its table is the first that a user sees.
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (
-        path_length,
-        folio_count,
-        folio_size,
-        classic,
-        callers,
-        hugetlb,
-        policy,
-        stall,
-        first_folio,
-        busy,
-        placement,
-        reasons,
+    experiment.name: experiment
+    for experiment in (
+        path_length.EXPERIMENT,
+        folio_count.EXPERIMENT,
+        folio_size.EXPERIMENT,
+        classic.EXPERIMENT,
+        callers.EXPERIMENT,
+        hugetlb.EXPERIMENT,
+        policy.EXPERIMENT,
+        stall.EXPERIMENT,
+        first_folio.EXPERIMENT,
+        busy.EXPERIMENT,
+        placement.EXPERIMENT,
+        reasons.EXPERIMENT,
+        dma.FOLIO_SIZE,
+        dma.FOLIO_COUNT,
+        dma.HYBRID,
+        dma.CPU_FREED,
     )
 }
 

@@ -5,6 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 BASE_PAGE = 4096
+
+# Where the knobs of the engine of DMA channels are, below those of Pagehaul.
+DCBM = "engines/dcbm"
+
 GIGANTIC_KB = 1024 * 1024
 
 # Of Pagehaul with one caller, in the order in which they are measured.
@@ -31,21 +35,23 @@ class Cell:
 
     method is "serial" (one caller; Pagehaul's feature off), "callers" (`threads` callers of the
     system call on disjoint ranges; Pagehaul's feature off), "batch" (the caller alone copies whole
-    batches), "threads" (`threads` CPUs share the copies, the caller's among them) or "parallel"
-    (they take whole batches besides, as is the default). An optional cell is left out, with a note,
-    where the machine cannot provide its memory. touch_us are the microseconds between two touches
-    of the memory by a thread of its own, 0 for none. With remaps, the kernel is asked when each
-    folio is accessible again. settings are knobs besides those that make the method.
-    hogs are workers of stress-ng that want all CPUs meanwhile. condition names what else differs
-    between cells that are not to be compared with each other. With a reason, which movebench knows,
-    the kernel is brought to move the memory. nodes are those between which it moves, None for the
-    machine's own.
+    batches), "threads" (`threads` CPUs share the copies, the caller's among them), "parallel"
+    (they take whole batches besides, as is the default), "dma" (the caller leaves the copies to
+    `channels` channels of dcbm) or "hybrid" (it copies as well). An optional cell is left out, with
+    a note, where the machine cannot provide its memory, or its channels. touch_us are the
+    microseconds between two touches of the memory by a thread of its own, 0 for none. With remaps,
+    the kernel is asked when each folio is accessible again. settings are knobs besides those that
+    make the method. hogs are workers of stress-ng that want all CPUs meanwhile. condition names
+    what else differs between cells that are not to be compared with each other. With a reason,
+    which movebench knows, the kernel is brought to move the memory. nodes are those between which
+    it moves, None for the machine's own.
     """
 
     shape: Shape
     kernel: str
     method: str
     threads: int = 1
+    channels: int = 0
     optional: bool = False
     touch_us: int = 0
     remaps: bool = False
@@ -67,7 +73,20 @@ class Cell:
             "max_helpers": str(self.threads - 1),
             "parallel_batches": "1" if self.method == "parallel" else "0",
             **self.settings,
+            **self._engine_knobs,
         }
+
+    @property
+    def _engine_knobs(self) -> dict[str, str]:
+        if self.method not in ("dma", "hybrid"):
+            return {}
+        knobs = {
+            "channels": self.channels,
+            "exclusive": int(self.method == "dma"),
+            "min_kb": 0,
+            "offloading": 1,
+        }
+        return {f"{DCBM}/{name}": str(value) for name, value in knobs.items()}
 
     @property
     def callers(self) -> int:
@@ -105,7 +124,8 @@ class Experiment:
     """A published table: its cells, and the machine it needs.
 
     machine is "parallel", CPUs that really run at once; "icount", one CPU that counts its
-    instructions; or "dies", CPUs of two dies on the first node, and slower memory on a second one.
+    instructions; "dies", CPUs of two dies on the first node, and slower memory on a second one; or
+    "dma", the same as "parallel" with DMA channels.
     packages are those of Debian whose programs it runs. One that is guest_only does what no
     machine should suffer that is used for something else.
     """
