@@ -23,6 +23,8 @@ _OPTIONS = (
     *("--disable", "DEBUG_INFO_DWARF5"),
     *("--enable", "DEBUG_INFO_NONE"),
     *("--enable", "MIGRATE_COPY"),
+    *("--module", "MIGRATE_COPY_DCBM"),
+    *("--module", "MIGRATE_COPY_MTCOPY"),
     *("--disable", "MIGRATE_COPY_KUNIT_TEST"),
 )
 

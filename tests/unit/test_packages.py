@@ -22,6 +22,7 @@ while [ $# -gt 0 ]; do
     sed -i "/CONFIG_$2[ =]/d" "$file"
     case $1 in
     --set-str) echo "CONFIG_$2=\\"$3\\"" >> "$file"; shift ;;
+    --module) echo "CONFIG_$2=m" >> "$file" ;;
     --enable) echo "CONFIG_$2=y" >> "$file" ;;
     --disable) echo "# CONFIG_$2 is not set" >> "$file" ;;
     esac
@@ -63,6 +64,7 @@ def test_the_base_configuration_is_kept_and_ours_added(kernel: Path, base: Path)
     options = build.read_options(packages.build(base, str(kernel))[0])
     assert options["E1000"] == "m" and options["MIGRATE_COPY"] == "y"
     assert options["MIGRATE_COPY_KUNIT_TEST"] == "n"
+    assert options["MIGRATE_COPY_DCBM"] == options["MIGRATE_COPY_MTCOPY"] == "m"
     assert options["SYSTEM_TRUSTED_KEYS"] == '""'
 
 
