@@ -100,7 +100,6 @@ class Model:
             **({"hog_ns": [size // speed * 2 * 3 // 4] * reps} if line.get("hogs") == 2 else {}),
         }
 
-
     def help(self, line: dict[str, Any], moved: int) -> dict[str, int]:
         """Who helps does a quarter of the work; channels do all of the copying."""
         if line["knobs"].get("engines/dcbm/offloading"):

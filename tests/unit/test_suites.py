@@ -196,9 +196,9 @@ def test_compare(vanilla: Outcome | None, ours: Outcome | None, status: Status) 
     assert guests.compare("a", vanilla, ours).status is status
 
 
-def row(kernel: str, method: str, instructions: float | None) -> Row:
+def row(kernel: str, method: str, instructions: float | None, folios: int = 8192) -> Row:
     return Row(
-        "path-length", kernel, method, 1, 4, 8192, 1 << 25, (1.0,), 1.0, 1.0, 1.0, 1.0,
+        "path-length", kernel, method, 1, 4, folios, folios * 4096, (1.0,), 1.0, 1.0, 1.0, 1.0,
         instructions, {},
     )  # fmt: skip
 
@@ -223,6 +223,18 @@ def test_path_length_bounds(off: float | None, batch: float, bad: int) -> None:
     outcomes = figures.check_path_length(rows)
     assert len(outcomes) == 2
     assert sum(outcome.status is Status.FAILED for outcome in outcomes) == bad
+
+
+def test_small_moves_have_a_bound_of_their_own() -> None:
+    rows = [
+        row("vanilla", "serial", 1000.0, 8),
+        row("pagehaul", "serial", 1010.0, 8),
+        row("pagehaul", "batch", 1020.0, 8),
+        row("pagehaul", "parallel", 1021.0, 8),
+    ]
+    outcomes = figures.check_path_length(rows)
+    assert [outcome.status for outcome in outcomes] == [Status.PASSED, Status.PASSED, Status.FAILED]
+    assert outcomes[2].name.startswith("4 KB x 8, parallel")
 
 
 def test_path_length_that_was_not_measured_fails() -> None:
