@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Builds the static C programs that run in a guest, or on a real machine."""
 
+import hashlib
 from pathlib import Path
 
 from pagehaul import host, ui
@@ -15,7 +16,8 @@ def build_static(directory: Path) -> Path:
     """Run make in `directory` and return the directory of its programs, in the cache.
 
     The Makefile puts its programs into the directory that the variable `O` names. Nothing is
-    written beside the sources.
+    written beside the sources. Other sources of the same name, as in another clone, have programs
+    of their own: make would only compare the times of their files.
     """
     if not (directory / "Makefile").is_file():
         raise PagehaulError(f"{directory} has no Makefile")
@@ -23,10 +25,19 @@ def build_static(directory: Path) -> Path:
     resolved = directory.resolve()
     inside = resolved.is_relative_to(REPO)
     name = "-".join(resolved.relative_to(REPO).parts) if inside else resolved.name
-    output = cache_dir() / "bin" / name
+    output = cache_dir() / "bin" / f"{name}-{_digest(directory)}"
     output.mkdir(parents=True, exist_ok=True)
     log = log_dir() / f"make-{name}.log"
     log.write_text("", encoding="utf-8")
     command = ["make", "-C", str(directory), f"O={output}"]
     ui.run_logged(command, log, title=f"Compile {name}", timeout=_TIMEOUT_S)
     return output
+
+
+def _digest(directory: Path) -> str:
+    """Return a short hash of the files of a directory."""
+    found = hashlib.sha256()
+    for file in sorted(path for path in directory.iterdir() if path.is_file()):
+        content = file.read_bytes()
+        found.update(f"{file.name} {len(content)}\0".encode() + content)
+    return found.hexdigest()[:12]
