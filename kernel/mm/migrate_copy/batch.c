@@ -62,6 +62,9 @@
 
 #include "internal.h"
 
+/* Base pages of a batch that are copied together; less is copied as it is moved. */
+#define MIGRATE_COPY_MIN_PAGES	64
+
 /* Folio pairs that wait to be copied, and what has been copied so far. */
 struct migrate_copy_window {
 	int reason;
@@ -179,7 +182,7 @@ static unsigned long copy_shared(struct migrate_copy_window *win,
 				 unsigned int max_helpers, int nid,
 				 bool nontemporal)
 {
-	struct migrate_copy_job job;
+	struct migrate_copy_job job __uninitialized;
 	unsigned long chunks;
 	unsigned int woken;
 
@@ -302,31 +305,35 @@ static void window_init(struct migrate_copy_window *win, int reason,
 	win->engine_pages_done = 0;
 }
 
-/**
- * migrate_copy_batch() - Copy the folios of a migration batch together.
- * @src_folios: The source folios, linked by their lru: locked, unmapped, the
- *	TLB flushed.
- * @dst_folios: Their destinations in the same order, linked by their lru:
- *	locked, the record of the migration in folio->private.
- * @reason: The migrate_reason of the request.
- * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
- *
- * Each destination whose content is complete gets MIGRATE_COPY_DONE set in its
- * private; the others are to be copied when they are moved. The top of
- * this file says why that is safe.
- *
- * Context: Process context, may sleep. Takes no lock under which anybody may
- * sleep, and allocates nothing.
+/*
+ * Are there so many base pages that they may be worth somebody's help? If not,
+ * nothing is won by copying them together, before they are moved.
  */
-void migrate_copy_batch(struct list_head *src_folios,
-			struct list_head *dst_folios, int reason,
-			unsigned int asked)
+static bool worth_batching(const struct list_head *src_folios)
 {
-	struct migrate_copy_window win;
-	struct folio *src, *dst;
+	unsigned long pages = 0;
+	struct folio *src;
 
 	if (list_empty(src_folios))
-		return;
+		return false;
+	if (READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS)
+		return true;
+
+	list_for_each_entry(src, src_folios, lru) {
+		pages += folio_nr_pages(src);
+		if (pages >= MIGRATE_COPY_MIN_PAGES)
+			return true;
+	}
+	return false;
+}
+
+/* Out of the way of small moves, which need no room for a window. */
+static noinline void copy_batch(struct list_head *src_folios,
+				struct list_head *dst_folios, int reason,
+				unsigned int asked)
+{
+	struct migrate_copy_window win __uninitialized;
+	struct folio *src, *dst;
 
 	trace_migrate_copy_start(reason);
 	window_init(&win, reason, asked);
@@ -354,6 +361,30 @@ void migrate_copy_batch(struct list_head *src_folios,
 }
 
 /**
+ * migrate_copy_batch() - Copy the folios of a migration batch together.
+ * @src_folios: The source folios, linked by their lru: locked, unmapped, the
+ *	TLB flushed.
+ * @dst_folios: Their destinations in the same order, linked by their lru:
+ *	locked, the record of the migration in folio->private.
+ * @reason: The migrate_reason of the request.
+ * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
+ *
+ * Each destination whose content is complete gets MIGRATE_COPY_DONE set in its
+ * private; the others are to be copied when they are moved. The top of
+ * this file says why that is safe. A small batch is left as it is.
+ *
+ * Context: Process context, may sleep. Takes no lock under which anybody may
+ * sleep, and allocates nothing.
+ */
+void migrate_copy_batch(struct list_head *src_folios,
+			struct list_head *dst_folios, int reason,
+			unsigned int asked)
+{
+	if (worth_batching(src_folios))
+		copy_batch(src_folios, dst_folios, reason, asked);
+}
+
+/**
  * migrate_copy_hugetlb() - Copy one hugetlb folio, shared with helpers.
  * @dst: The folio to copy to, as large as @src.
  * @src: The folio to copy from: locked, unmapped, its references checked.
@@ -365,7 +396,7 @@ void migrate_copy_batch(struct list_head *src_folios,
  */
 int migrate_copy_hugetlb(struct folio *dst, struct folio *src)
 {
-	struct migrate_copy_window win;
+	struct migrate_copy_window win __uninitialized;
 	unsigned long failed;
 
 	trace_migrate_copy_start(MR_TYPES);

@@ -848,7 +848,7 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 				      unsigned int max_helpers,
 				      unsigned long *engine_pages)
 {
-	struct migrate_copy_offload o;
+	struct migrate_copy_offload o __uninitialized;
 	unsigned int woken = 0;
 	int idx;
 

@@ -283,7 +283,8 @@ void mode_enter(enum copy_mode mode)
 	require(knob("enabled", mode != MODE_OFF) &&
 		knob("max_helpers", helpers ? cpus - 1 : 0) &&
 		knob("parallel_batches", mode == MODE_PARALLEL) &&
-		!file_write_number(MT_PAGE_COPY, helpers ? 1 : 2) &&
+		/* 1: for batches of any size. */
+		!file_write_number(MT_PAGE_COPY, mode == MODE_OFF ? 2 : 1) &&
 		knob_non_temporal(mode == MODE_THREADS) &&
 		knob("chunk_kb", SMALLEST_CHUNK_KB) &&
 		knob("batch_pages", mode == MODE_THREADS ?
