@@ -89,7 +89,7 @@ static bool copy_chunk(struct mtcopy_thread *me)
 	return true;
 }
 
-static int copy_thread(void *data)
+static int run_thread(void *data)
 {
 	struct mtcopy_thread *me = data;
 
@@ -151,7 +151,7 @@ static int set_threads(unsigned int nr)
 	while (nr_threads < nr) {
 		struct task_struct *task;
 
-		task = kthread_run(copy_thread, &threads[nr_threads],
+		task = kthread_run(run_thread, &threads[nr_threads],
 				   "mtcopy/%u", nr_threads);
 		if (IS_ERR(task))
 			return PTR_ERR(task);
