@@ -93,14 +93,19 @@ unsigned int migrate_copy_asked(unsigned long mpol_flags);
  * migrate_copy_max_batch() - How many base pages one batch may hold.
  * @dflt: The limit of page migration itself, in base pages.
  *
+ * @dflt is the size of a PMD-mapped folio, which is 512 MB where base pages have
+ * 64 KB: hardly any request would be more than one batch, and all of its pages
+ * would be unmapped until the last one is copied. A larger folio is a batch of
+ * its own in any case.
+ *
  * Context: Any.
- * Return: The limit to use, in base pages; never less than @dflt.
+ * Return: The limit to use, in base pages.
  */
 static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
 {
 	if (!migrate_copy_enabled())
 		return dflt;
-	return max(dflt, READ_ONCE(migrate_copy_batch_pages));
+	return READ_ONCE(migrate_copy_batch_pages);
 }
 
 #else /* !CONFIG_MIGRATE_COPY */
