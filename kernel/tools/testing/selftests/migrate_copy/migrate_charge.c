@@ -43,7 +43,7 @@ static const struct payer {
 	bool mtcopy;
 } payers[] = {
 	{ "parallel: helpers are charged to the caller's cgroup",
-	  { "base", BACK_ANON, 4 * KB, 32 * MB }, "(kworker/", false },
+	  { "base", BACK_ANON, OF_PAGES(1), 32 * MB }, "(kworker/", false },
 	{ "mtcopy: its threads are charged to the caller's cgroup",
 	  { "thp", BACK_ANON, 2 * MB, 32 * MB }, "(mtcopy/", true },
 };

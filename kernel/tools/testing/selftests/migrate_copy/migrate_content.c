@@ -5,10 +5,11 @@
  *
  * Each test is one kind of memory, moved in one way, in one mode of the kernel.
  *
- * migrate_content [-k KIND,... | -x KIND,...] [MODE]...
+ * migrate_content [-k KIND,... | -x KIND,...] [-w WAY,...] [MODE]...
  *
- * -k tests some kinds only, -x all but some. The mode is "plain" on a kernel
- * without migrate_copy, and "off", "batch" or "threads" on one with it.
+ * -k tests some kinds only, -x all but some; -w some ways only. The mode is
+ * "plain" on a kernel without migrate_copy, and "off", "batch", "threads" or
+ * "parallel" on one with it.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -25,6 +26,9 @@
 #define ROUNDS		100
 #define OFFLINE_TRIES	10
 #define TIMEOUT		120
+
+/* Several batches for several CPUs, which share no less than 128 pages. */
+#define MIN_PAGES	512
 
 /* What the kernel keeps for itself is within a few blocks of 128 MB. */
 #define MAX_BLOCKS	16
@@ -78,11 +82,11 @@ static const char * const method_names[NR_METHODS] = {
 #define BY_ALL		(BY_CALLS | BY_KERNEL)
 #define LARGE		(BY_CALLS | METHOD(OFFLINE))
 
-static const struct {
+static struct {
 	struct kind kind;
 	unsigned int methods;
 } kinds[] = {
-	{ { "base", BACK_ANON, 4 * KB, 8 * MB }, BY_ALL },
+	{ { "base", BACK_ANON, OF_PAGES(1), 8 * MB }, BY_ALL },
 	{ { "mthp_16k", BACK_ANON, 16 * KB, 8 * MB }, BY_ALL },
 	{ { "mthp_32k", BACK_ANON, 32 * KB, 8 * MB }, BY_ALL },
 	{ { "mthp_64k", BACK_ANON, 64 * KB, 8 * MB }, BY_ALL },
@@ -91,29 +95,29 @@ static const struct {
 	{ { "mthp_512k", BACK_ANON, 512 * KB, 8 * MB }, BY_ALL },
 	{ { "mthp_1m", BACK_ANON, 1 * MB, 8 * MB }, BY_ALL },
 	{ { "thp", BACK_ANON, 2 * MB, 16 * MB }, LARGE },
-	{ { "mlocked", BACK_ANON, 4 * KB, 8 * MB, KIND_MLOCK }, BY_ALL },
+	{ { "mlocked", BACK_ANON, OF_PAGES(1), 8 * MB, KIND_MLOCK }, BY_ALL },
 	{ { "mlocked_thp", BACK_ANON, 2 * MB, 8 * MB, KIND_MLOCK }, LARGE },
-	{ { "forked", BACK_ANON, 4 * KB, 8 * MB, KIND_FORK }, BY_ALL },
+	{ { "forked", BACK_ANON, OF_PAGES(1), 8 * MB, KIND_FORK }, BY_ALL },
 	{ { "forked_thp", BACK_ANON, 2 * MB, 8 * MB, KIND_FORK }, LARGE },
-	{ { "ksm", BACK_ANON, 4 * KB, 8 * MB, KIND_KSM }, LARGE },
-	{ { "swapcache", BACK_ANON, 4 * KB, 8 * MB, KIND_SWAPCACHE }, LARGE },
-	{ { "shmem", BACK_SHMEM, 4 * KB, 8 * MB }, BY_ALL },
-	{ { "tmpfs", BACK_TMPFS, 4 * KB, 8 * MB }, BY_ALL },
-	{ { "tmpfs_unmapped", BACK_TMPFS, 4 * KB, 8 * MB, KIND_UNMAPPED },
+	{ { "ksm", BACK_ANON, OF_PAGES(1), 8 * MB, KIND_KSM }, LARGE },
+	{ { "swapcache", BACK_ANON, OF_PAGES(1), 8 * MB, KIND_SWAPCACHE }, LARGE },
+	{ { "shmem", BACK_SHMEM, OF_PAGES(1), 8 * MB }, BY_ALL },
+	{ { "tmpfs", BACK_TMPFS, OF_PAGES(1), 8 * MB }, BY_ALL },
+	{ { "tmpfs_unmapped", BACK_TMPFS, OF_PAGES(1), 8 * MB, KIND_UNMAPPED },
 	  BY_KERNEL },
-	{ { "tmpfs_read_only", BACK_TMPFS, 4 * KB, 8 * MB, KIND_READ_ONLY },
+	{ { "tmpfs_read_only", BACK_TMPFS, OF_PAGES(1), 8 * MB, KIND_READ_ONLY },
 	  BY_ALL },
 	{ { "tmpfs_huge", BACK_TMPFS_HUGE, 2 * MB, 16 * MB }, LARGE },
 	{ { "tmpfs_huge_unmapped", BACK_TMPFS_HUGE, 2 * MB, 16 * MB,
 	    KIND_UNMAPPED }, METHOD(OFFLINE) },
-	{ { "ext4", BACK_EXT4, 4 * KB, 8 * MB, KIND_UNBATCHED }, BY_ALL },
-	{ { "ext4_unmapped", BACK_EXT4, 4 * KB, 8 * MB,
+	{ { "ext4", BACK_EXT4, OF_PAGES(1), 8 * MB, KIND_UNBATCHED }, BY_ALL },
+	{ { "ext4_unmapped", BACK_EXT4, OF_PAGES(1), 8 * MB,
 	    KIND_UNBATCHED | KIND_UNMAPPED }, BY_KERNEL },
-	{ { "ext4_read_only", BACK_EXT4, 4 * KB, 8 * MB,
+	{ { "ext4_read_only", BACK_EXT4, OF_PAGES(1), 8 * MB,
 	    KIND_UNBATCHED | KIND_READ_ONLY }, BY_ALL },
-	{ { "xfs", BACK_XFS, 4 * KB, 8 * MB }, BY_ALL },
+	{ { "xfs", BACK_XFS, OF_PAGES(1), 8 * MB }, BY_ALL },
 	{ { "xfs_64k", BACK_XFS, 64 * KB, 8 * MB }, BY_ALL },
-	{ { "xfs_unmapped", BACK_XFS, 4 * KB, 8 * MB, KIND_UNMAPPED },
+	{ { "xfs_unmapped", BACK_XFS, OF_PAGES(1), 8 * MB, KIND_UNMAPPED },
 	  BY_KERNEL },
 	{ { "hugetlb_2m", BACK_HUGETLB, 2 * MB, 16 * MB }, LARGE },
 	{ { "hugetlb_1g", BACK_HUGETLB, 1 * GB, 1 * GB, KIND_SHARED },
@@ -157,7 +161,7 @@ static bool between_nodes(struct region *r, enum move_by method, enum copy_mode 
 			      r->kind->flags & KIND_UNBATCHED))
 			break;
 	}
-	return evidence_check(&ev, moved, r->kind->folio,
+	return evidence_check(&ev, moved, r->folio,
 			      !(r->kind->flags & KIND_UNBATCHED));
 }
 
@@ -198,7 +202,7 @@ static bool by_compaction(struct region *r, enum copy_mode mode, int node)
 	 * It moves what else is in the zone, too, and whoever looks at that, or
 	 * at one of our folios, holds a reference: then it is copied alone.
 	 */
-	return ok && evidence_check(&ev, (changed + 1) / 2, kind->folio,
+	return ok && evidence_check(&ev, (changed + 1) / 2, r->folio,
 				    !(kind->flags & KIND_UNBATCHED));
 }
 
@@ -389,7 +393,7 @@ static bool by_offlining(struct region *r, enum copy_mode mode, int node)
 {
 	const struct kind *kind = r->kind;
 	bool merged = kind->flags & KIND_KSM;
-	size_t max = r->size / kind->folio;
+	size_t max = r->size / r->folio;
 	uint64_t per_block = block_pages();
 	size_t n, count, left, moved = 0;
 	struct evidence ev;
@@ -432,7 +436,7 @@ static bool by_offlining(struct region *r, enum copy_mode mode, int node)
 	free(pfns);
 	if (!moved)
 		skip("no folio is in a block that can go offline: boot with movablecore=");
-	return ok && evidence_check(&ev, moved, kind->folio,
+	return ok && evidence_check(&ev, moved, r->folio,
 				    !(kind->flags & KIND_UNBATCHED));
 }
 
@@ -472,7 +476,7 @@ static void test_content(const void *arg)
 	require(ok, "failed");
 }
 
-static const char *only, *all_but;
+static const char *only, *all_but, *ways;
 
 /* Is the name in a list, separated by commas? */
 static bool is_in(const char *list, const char *name)
@@ -493,14 +497,44 @@ static bool is_wanted(const struct kind *kind)
 	       (!all_but || !is_in(all_but, kind->name));
 }
 
+/* The ways in which a kind is to be moved. */
+static unsigned int methods_wanted(size_t i)
+{
+	unsigned int methods = 0;
+	enum move_by method;
+
+	if (!is_wanted(&kinds[i].kind))
+		return 0;
+	for (method = 0; method < NR_METHODS; method++) {
+		if (!ways || is_in(ways, method_names[method]))
+			methods |= METHOD(method);
+	}
+	return methods & kinds[i].methods;
+}
+
+/*
+ * The sizes of the kinds are those for base pages of 4 KB: with larger ones
+ * they would be too few pages.
+ */
+static void kinds_enlarge(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct kind *kind = &kinds[i].kind;
+
+		if (kind->size < MIN_PAGES * PAGE)
+			kind->size = MIN_PAGES * PAGE;
+	}
+}
+
 /* Are there any folios whose batches are shared? Those of hugetlb are not. */
 static bool wants_team(void)
 {
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
-		if (is_wanted(&kinds[i].kind) &&
-		    kinds[i].kind.backing != BACK_HUGETLB)
+		if (methods_wanted(i) && kinds[i].kind.backing != BACK_HUGETLB)
 			return true;
 	}
 	return false;
@@ -516,8 +550,7 @@ static void run_mode(enum copy_mode mode)
 		variant.kind = &kinds[i].kind;
 		for (variant.method = 0; variant.method < NR_METHODS;
 		     variant.method++) {
-			if (!is_wanted(variant.kind) ||
-			    !(kinds[i].methods & METHOD(variant.method)))
+			if (!(methods_wanted(i) & METHOD(variant.method)))
 				continue;
 			snprintf(name, sizeof(name), "%s, %s by %s",
 				 mode_names[mode], variant.kind->name,
@@ -556,10 +589,8 @@ static unsigned int tests_of_mode(void)
 	unsigned int n = 0;
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
-		if (is_wanted(&kinds[i].kind))
-			n += __builtin_popcount(kinds[i].methods);
-	}
+	for (i = 0; i < ARRAY_SIZE(kinds); i++)
+		n += __builtin_popcount(methods_wanted(i));
 	return n;
 }
 
@@ -569,15 +600,18 @@ int main(int argc, char **argv)
 	enum copy_mode mode;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "k:x:")) != -1) {
+	while ((opt = getopt(argc, argv, "k:w:x:")) != -1) {
 		if (opt == 'k')
 			only = optarg;
+		else if (opt == 'w')
+			ways = optarg;
 		else if (opt == 'x')
 			all_but = optarg;
 		else
 			return KSFT_FAIL;
 	}
 	modes = modes_wanted(argc - optind, argv + optind);
+	kinds_enlarge();
 
 	/* The tests are processes, and learn from each other. */
 	known = mmap(NULL, sizeof(*known), PROT_READ | PROT_WRITE,

@@ -496,6 +496,7 @@ static void test_calls(void)
 
 /* Limits that depend on the machine are filled in at run time. */
 #define CPUS	(-1L)
+#define PAGE_KB	(-2L)
 
 static struct {
 	const char *name;
@@ -505,7 +506,7 @@ static struct {
 	{ "enabled", 0, 1 },
 	{ "max_helpers", 0, CPUS },
 	{ "min_helper_kb", 0, 4294967294L },
-	{ "chunk_kb", 4, 2048 },
+	{ "chunk_kb", PAGE_KB, 2048 },
 	{ "batch_pages", 512, 32768 },
 	{ "parallel_batches", 0, 1 },
 	{ "vm.mt_page_copy", 0, 2 },
@@ -796,6 +797,8 @@ static void test_knobs(void)
 	for (i = 0; i < ARRAY_SIZE(knobs); i++) {
 		if (knobs[i].max == CPUS)
 			knobs[i].max = sysconf(_SC_NPROCESSORS_CONF);
+		if (knobs[i].min == PAGE_KB)
+			knobs[i].min = PAGE / KB;
 		for (j = 0; j < ARRAY_SIZE(knob_tests); j++) {
 			snprintf(name, sizeof(name), "%s: %s", knobs[i].name,
 				 knob_tests[j].name);

@@ -34,26 +34,26 @@
 /* How long to go on until that has happened. */
 #define PATIENCE_S	60
 
-static const struct kind base = { "base", BACK_ANON, 4 * KB, 512 * KB };
+static const struct kind base = { "base", BACK_ANON, OF_PAGES(1), 512 * KB };
 static const struct kind mthp = { "mthp_64k", BACK_ANON, 64 * KB, 512 * KB };
 static const struct kind thp = { "thp", BACK_ANON, 2 * MB, 4 * MB };
-static const struct kind shmem = { "shmem", BACK_SHMEM, 4 * KB, 512 * KB };
+static const struct kind shmem = { "shmem", BACK_SHMEM, OF_PAGES(1), 512 * KB };
 
 static const struct kind hugetlb = {
 	"hugetlb_2m", BACK_HUGETLB, 2 * MB, 4 * MB
 };
 
-static const struct kind tmpfs = { "tmpfs", BACK_TMPFS, 4 * KB, 1 * MB };
+static const struct kind tmpfs = { "tmpfs", BACK_TMPFS, OF_PAGES(1), 1 * MB };
 
 static const struct kind tmpfs_huge = {
 	"tmpfs_huge", BACK_TMPFS_HUGE, 2 * MB, 4 * MB
 };
 
 static const struct kind ext4 = {
-	"ext4", BACK_EXT4, 4 * KB, 1 * MB, KIND_UNBATCHED
+	"ext4", BACK_EXT4, OF_PAGES(1), 1 * MB, KIND_UNBATCHED
 };
 
-static const struct kind xfs = { "xfs", BACK_XFS, 4 * KB, 1 * MB };
+static const struct kind xfs = { "xfs", BACK_XFS, OF_PAGES(1), 1 * MB };
 
 enum pin_by {
 	PIN_IO_URING,
@@ -98,7 +98,7 @@ static int io_uring_pin(struct region *r, size_t folios)
 		skip("no io_uring: %s", strerror(errno));
 	iov = calloc(folios, sizeof(*iov));
 	for (i = 0; i < folios; i++) {
-		iov[i].iov_base = r->map + i * r->kind->folio;
+		iov[i].iov_base = r->map + i * r->folio;
 		iov[i].iov_len = PAGE;
 	}
 	err = syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, iov,
@@ -117,7 +117,7 @@ static bool vmsplice_pin(struct pin_state *p)
 	    fcntl(p->fd[1], F_SETPIPE_SZ, p->folios * PAGE) < 0)
 		return false;
 	for (i = 0; i < p->folios; i++) {
-		iov.iov_base = p->r->map + i * p->r->kind->folio;
+		iov.iov_base = p->r->map + i * p->r->folio;
 		if (vmsplice(p->fd[1], &iov, 1, 0) != PAGE)
 			return false;
 	}
@@ -132,7 +132,7 @@ static void *direct_write(void *arg)
 
 	iov = calloc(p->folios, sizeof(*iov));
 	for (i = 0; i < p->folios; i++) {
-		iov[i].iov_base = p->r->map + i * p->r->kind->folio;
+		iov[i].iov_base = p->r->map + i * p->r->folio;
 		iov[i].iov_len = PAGE;
 	}
 	p->done = pwritev(p->fd[0], iov, p->folios, 0);
@@ -147,7 +147,7 @@ static void pin_start(struct pin_state *p, struct region *r, enum pin_by pin)
 {
 	p->pin = pin;
 	p->r = r;
-	p->folios = r->size / r->kind->folio;
+	p->folios = r->size / r->folio;
 	switch (pin) {
 	case PIN_IO_URING:
 		p->fd[0] = io_uring_pin(r, p->folios);
@@ -167,7 +167,7 @@ static void pin_start(struct pin_state *p, struct region *r, enum pin_by pin)
 /* What the holder of the pin has seen, or will write, must be right, too. */
 static bool pin_end(struct pin_state *p)
 {
-	size_t folio = p->r->kind->folio;
+	size_t folio = p->r->folio;
 	uint64_t buf[PAGE / sizeof(uint64_t)];
 	bool ok = true;
 	size_t i;
@@ -227,14 +227,13 @@ static bool reaches_batch(const struct pinned *variant)
 static void test_pinned(const void *arg)
 {
 	const struct pinned *variant = arg;
-	size_t folio = variant->kind->folio;
 	struct pin_state pin = { 0 };
 	void *pages[MAX_FOLIOS];
 	int nodes[MAX_FOLIOS], status[MAX_FOLIOS];
 	struct evidence ev;
 	int from, to, tmp, err;
 	struct region r;
-	size_t n, i;
+	size_t folio, n, i;
 
 	mode_enter(variant->mode);
 	nodes_find(&from, &to);
@@ -253,6 +252,7 @@ static void test_pinned(const void *arg)
 	}
 	require(region_on_node(&r, from), "not on one node once pinned");
 
+	folio = r.folio;
 	n = r.size / folio;
 	require(n <= MAX_FOLIOS, "too many folios");
 	for (i = 0; i < n; i++) {
@@ -462,12 +462,12 @@ static double now(void)
 /* Best effort: what is being used does not always move. */
 static bool try_move(struct region *r, enum move_by method, int from, int to)
 {
-	size_t n = r->size / r->kind->folio, i, there = 0;
+	size_t n = r->size / r->folio, i, there = 0;
 	void *pages[n];
 	int nodes[n], status[n];
 
 	for (i = 0; i < n; i++) {
-		pages[i] = r->map + i * r->kind->folio;
+		pages[i] = r->map + i * r->folio;
 		nodes[i] = to;
 	}
 	switch (method) {
@@ -551,7 +551,7 @@ static void test_concurrent(const void *arg)
 		"too little happened to say anything");
 	require(variant->job != JOB_READ || region_intact(&r),
 		"wrong at the end");
-	require(evidence_check(&ev, MIN_MOVES, variant->kind->folio,
+	require(evidence_check(&ev, MIN_MOVES, r.folio,
 			       !(variant->kind->flags & KIND_UNBATCHED)),
 		"the mode was not in use");
 	region_free(&r);

@@ -20,7 +20,6 @@
 #include "migrate_test.h"
 
 #define STATS_DIR	KNOB_DIR "/stats"
-#define SMALLEST_CHUNK_KB	4
 #define LARGER_BATCH_PAGES	4096
 #define BATCH_PAGES		512
 
@@ -286,7 +285,7 @@ void mode_enter(enum copy_mode mode)
 		/* 1: for batches of any size. */
 		!file_write_number(MT_PAGE_COPY, mode == MODE_OFF ? 2 : 1) &&
 		knob_non_temporal(mode == MODE_THREADS) &&
-		knob("chunk_kb", SMALLEST_CHUNK_KB) &&
+		knob("chunk_kb", PAGE / KB) &&
 		knob("batch_pages", mode == MODE_THREADS ?
 		     LARGER_BATCH_PAGES : BATCH_PAGES),
 		"cannot set the knobs in " KNOB_DIR " or " MT_PAGE_COPY);

@@ -11,13 +11,15 @@
 #include <stdint.h>
 #include <linux/mempolicy.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "../kselftest.h"
 
 #define KB	1024UL
 #define MB	(1024 * KB)
 #define GB	(1024 * MB)
-#define PAGE	(4 * KB)
+/* A base page: 4 KB, or on some architectures up to 64 KB. */
+#define PAGE	((size_t)getpagesize())
 
 /*
  * Each test runs in a process of its own, which ends it as failed or skipped,
@@ -151,11 +153,14 @@ enum backing {
 #define KIND_SWAPCACHE	0x40
 #define KIND_UNBATCHED	0x80	/* copied under locks of its own */
 
+/* The size of a folio, in base pages. */
+#define OF_PAGES(n)	(n)
+
 /**
  * struct kind - A kind of memory to migrate
  * @name: for messages
  * @backing: where the pages come from
- * @folio: size of the folios in bytes
+ * @folio: size of the folios in bytes, or OF_PAGES()
  * @size: bytes in all
  * @flags: KIND_*
  */
@@ -170,6 +175,7 @@ struct kind {
 /**
  * struct region - Memory of a kind, filled with a pattern
  * @kind: its kind
+ * @folio: size of its folios in bytes
  * @map: the mapping; NULL while the file is not mapped
  * @size: bytes, holes included
  * @fd: the file, or -1
@@ -181,6 +187,7 @@ struct kind {
  */
 struct region {
 	const struct kind *kind;
+	size_t folio;
 	char *map;
 	size_t size;
 	int fd;
@@ -214,7 +221,7 @@ void frozen_device(int *dev, int *thaw);
 void thaw_all(void);
 int direct_file(size_t size, uint64_t seed);
 
-/* Allow anonymous folios of one size only, or of none (0). */
+/* Allow anonymous folios of one size only, or of none (0); or skip the test. */
 void thp_only(size_t folio);
 
 /* Make a place for what is mounted; remember what is restored at exit. */

@@ -53,7 +53,7 @@
 #define EVENTS		TRACING "/events/migrate_copy"
 
 static const struct kind base_pages = {
-	.name = "base", .backing = BACK_ANON, .folio = PAGE, .size = 8 * MB,
+	.name = "base", .backing = BACK_ANON, .folio = OF_PAGES(1), .size = 8 * MB,
 };
 
 static const struct kind huge_pages = {

@@ -32,7 +32,7 @@
 #define KSM_PAGES	256
 #define KSM_WAIT_MS	60000
 #define SWAP_MAGIC	"SWAPSPACE2"
-#define SWAP_SIZE	(64 * MB)
+#define SWAP_SIZE	(16384 * PAGE)
 #define EXT4_SIZE	(96 * MB)
 /* mkfs.xfs refuses less. The image is sparse. */
 #define XFS_SIZE	(320 * MB)
@@ -114,6 +114,14 @@ static void restore(void)
 	rmdir(base);
 }
 
+/* The largest THP: that of the page table's second level. */
+static size_t thp_largest(void)
+{
+	uint64_t size;
+
+	return file_read_number(THP_DIR "/hpage_pmd_size", &size) ? 0 : size;
+}
+
 static void thp_path(char *path, size_t size, size_t folio)
 {
 	snprintf(path, size, THP_DIR "/hugepages-%zukB/enabled", folio / KB);
@@ -138,8 +146,8 @@ void test_environment(void)
 		KSM_DIR "/pages_to_scan", KSM_DIR "/sleep_millisecs",
 		PCP_FRACTION,
 	};
+	size_t folio, largest = thp_largest();
 	char path[128];
-	size_t folio;
 	unsigned int i;
 	int node;
 
@@ -152,7 +160,7 @@ void test_environment(void)
 			       strerror(errno));
 	for (i = 0; i < ARRAY_SIZE(paths); i++)
 		save(paths[i]);
-	for (folio = 2 * PAGE; folio <= 2 * MB; folio *= 2) {
+	for (folio = 2 * PAGE; folio <= largest; folio *= 2) {
 		thp_path(path, sizeof(path), folio);
 		save(path);
 	}
@@ -389,7 +397,7 @@ static size_t folios_there(const struct region *r)
 {
 	size_t i, n = 0;
 
-	for (i = 0; i < r->size / r->kind->folio; i++)
+	for (i = 0; i < r->size / r->folio; i++)
 		n += is_there(r, i);
 	return n;
 }
@@ -407,7 +415,7 @@ static bool is_file(const struct region *r)
 /* Map at an address that fits the largest folio. */
 static bool map(struct region *r)
 {
-	size_t align = r->kind->folio > 2 * MB ? r->kind->folio : 2 * MB;
+	size_t align = r->folio > 2 * MB ? r->folio : 2 * MB;
 	int prot = PROT_READ | PROT_WRITE;
 	int flags = MAP_FIXED;
 	char *space, *addr;
@@ -426,7 +434,7 @@ static bool map(struct region *r)
 	case BACK_HUGETLB:
 		flags |= MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB;
 		/* The logarithm of the size tells which pool. */
-		flags |= __builtin_ctzl(r->kind->folio) << MAP_HUGE_SHIFT;
+		flags |= __builtin_ctzl(r->folio) << MAP_HUGE_SHIFT;
 		break;
 	case BACK_SHMEM:
 		flags |= MAP_SHARED | MAP_ANONYMOUS;
@@ -448,7 +456,7 @@ static bool map(struct region *r)
 	/* Of a file, map what is cached; more must not be read in. */
 	if (is_file(r)) {
 		for (i = 0; i < r->size; i += PAGE) {
-			if (is_there(r, i / r->kind->folio))
+			if (is_there(r, i / r->folio))
 				touch(r->map + i);
 		}
 	}
@@ -464,17 +472,16 @@ static void unmap(struct region *r)
 
 void thp_only(size_t folio)
 {
-	size_t other;
+	size_t other, largest = thp_largest();
 	char path[128];
 
-	for (other = 2 * PAGE; other <= 2 * MB; other *= 2) {
+	thp_path(path, sizeof(path), folio);
+	if (folio && !file_exists(path))
+		skip("this kernel has no THP of that size");
+	for (other = 2 * PAGE; other <= largest; other *= 2) {
 		thp_path(path, sizeof(path), other);
-		if (!file_exists(path)) {
-			if (other == folio)
-				skip("this kernel has no THP of that size");
-			continue;
-		}
-		require(!file_write(path, other == folio ? "madvise" : "never"),
+		require(!file_exists(path) ||
+			!file_write(path, other == folio ? "madvise" : "never"),
 			"cannot configure THP");
 	}
 }
@@ -517,7 +524,7 @@ static void hugetlb_pools(const struct kind *kind)
 
 static bool write_file(struct region *r)
 {
-	size_t chunk = r->kind->folio;
+	size_t chunk = r->folio;
 	size_t offset;
 	char *buf;
 
@@ -537,7 +544,7 @@ static bool write_file(struct region *r)
 /* Free the folios that are not to be there. */
 static bool punch(struct region *r)
 {
-	size_t folio = r->kind->folio;
+	size_t folio = r->folio;
 	size_t i;
 	int err;
 
@@ -608,7 +615,7 @@ static bool to_swapcache(struct region *r)
 /* Where the child writes, before it owns everything. */
 static bool child_half(const struct region *r, size_t i)
 {
-	return i >= r->size / r->kind->folio / 2;
+	return i >= r->size / r->folio / 2;
 }
 
 /*
@@ -617,7 +624,7 @@ static bool child_half(const struct region *r, size_t i)
  */
 static void child_main(struct region *r, int talk)
 {
-	size_t folio = r->kind->folio;
+	size_t folio = r->folio;
 	char answer = 'r', ask = 0;
 	bool own = false;
 	size_t i, bad;
@@ -679,7 +686,7 @@ static bool child_intact(struct region *r)
 /* Did the kernel give the folios that are wanted? */
 static bool folios_as_wanted(struct region *r)
 {
-	size_t folio = r->kind->folio;
+	size_t folio = r->folio;
 	size_t i, seen, right = 0, wrong = 0;
 
 	for (i = 0; i < r->size / folio; i++) {
@@ -704,7 +711,7 @@ static bool populate(struct region *r)
 	} else {
 		if (!map(r))
 			return false;
-		if (kind->backing == BACK_ANON && kind->folio > PAGE)
+		if (kind->backing == BACK_ANON && r->folio > PAGE)
 			madvise(r->map, r->size, MADV_HUGEPAGE);
 		pattern_fill(r->map, r->size, r->seed, 0, r->period);
 		if (!punch(r))
@@ -724,13 +731,41 @@ static bool populate(struct region *r)
 	return !(kind->flags & KIND_FORK) || child_start(r);
 }
 
+static bool in_pages(const struct kind *kind)
+{
+	return kind->folio < 4 * KB;
+}
+
+/* Can there be folios of that size? Base pages may be as large, or larger. */
+static bool possible(const struct kind *kind)
+{
+	char path[128];
+
+	if (in_pages(kind))
+		return kind->folio == 1 || kind->folio * PAGE <= thp_largest();
+	thp_path(path, sizeof(path), kind->folio);
+	switch (kind->backing) {
+	case BACK_ANON:
+		return file_exists(path);
+	case BACK_TMPFS_HUGE:
+		/* It has no folios between base pages and the largest ones. */
+		return kind->folio == thp_largest();
+	default:
+		return kind->folio > PAGE;
+	}
+}
+
 void region_make(struct region *r, const struct kind *kind, int node,
 		 bool sparse)
 {
 	bool ok;
 
+	if (!possible(kind))
+		skip("no folios of %zu KB here, with base pages of %zu KB",
+		     kind->folio / KB, PAGE / KB);
 	memset(r, 0, sizeof(*r));
 	r->kind = kind;
+	r->folio = in_pages(kind) ? kind->folio * PAGE : kind->folio;
 	r->size = sparse ? 2 * kind->size : kind->size;
 	r->sparse = sparse;
 	r->fd = -1;
@@ -746,8 +781,8 @@ void region_make(struct region *r, const struct kind *kind, int node,
 	if (kind->backing == BACK_HUGETLB)
 		hugetlb_pools(kind);
 	else
-		thp_only(kind->backing == BACK_ANON && kind->folio > PAGE ?
-			 kind->folio : 0);
+		thp_only(kind->backing == BACK_ANON && r->folio > PAGE ?
+			 r->folio : 0);
 	if (kind->backing >= BACK_TMPFS && kind->backing <= BACK_XFS)
 		r->fd = file_in(kind->backing, 0);
 
@@ -788,7 +823,7 @@ void region_free(struct region *r)
 
 static bool file_intact(struct region *r)
 {
-	size_t folio = r->kind->folio;
+	size_t folio = r->folio;
 	size_t i, bad = 0;
 	char *buf;
 
@@ -810,7 +845,7 @@ static bool file_intact(struct region *r)
 
 bool region_intact(struct region *r)
 {
-	size_t folio = r->kind->folio;
+	size_t folio = r->folio;
 	size_t i, bad = 0;
 
 	if (is_file(r) && !file_intact(r))
@@ -829,7 +864,7 @@ bool region_intact(struct region *r)
 
 bool region_on_node(struct region *r, int node)
 {
-	size_t folio = r->kind->folio;
+	size_t folio = r->folio;
 	size_t i, bad = 0;
 
 	if (!r->sparse)
@@ -849,9 +884,9 @@ size_t region_pfns(struct region *r, uint64_t *pfns)
 
 	if (unmapped && !map(r))
 		die("cannot map the file again");
-	for (i = 0; i < r->size / r->kind->folio; i++) {
+	for (i = 0; i < r->size / r->folio; i++) {
 		if (is_there(r, i))
-			pfns[n++] = page_pfn(r->map + i * r->kind->folio);
+			pfns[n++] = page_pfn(r->map + i * r->folio);
 	}
 	if (unmapped)
 		unmap(r);
@@ -886,7 +921,7 @@ static size_t addresses(const struct region *r, size_t step, void **pages,
  */
 int region_move_pages(struct region *r, int from, int to)
 {
-	size_t step = r->kind->backing == BACK_HUGETLB ? r->kind->folio : PAGE;
+	size_t step = r->kind->backing == BACK_HUGETLB ? r->folio : PAGE;
 	size_t most = r->size / step;
 	long left = -1;
 	void **pages;
@@ -899,7 +934,7 @@ int region_move_pages(struct region *r, int from, int to)
 	status = calloc(most, sizeof(*status));
 	for (i = 0; i < most; i++)
 		nodes[i] = to;
-	n = addresses(r, r->kind->folio, pages, -1);
+	n = addresses(r, r->folio, pages, -1);
 	for (try = 0; left && try < TRIES; try++) {
 		if (try) {
 			usleep(RETRY_US);
