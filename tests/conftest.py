@@ -23,6 +23,10 @@ tinyconfig:
 \techo CONFIG_TINY=y > $(KCONFIG_CONFIG)
 olddefconfig:
 \tgrep -v DROPPED $(KCONFIG_CONFIG) > tmp && mv tmp $(KCONFIG_CONFIG)
+Image:
+\tmkdir -p arch/arm64/boot
+\tcp image-arm64 arch/arm64/boot/Image
+\techo "$(ARCH) $(CROSS_COMPILE) $(CC) $(LOCALVERSION)" > words
 bzImage:
 \techo built >> builds
 \tmkdir -p arch/x86/boot
@@ -51,6 +55,19 @@ def bzimage() -> Callable[[str], bytes]:
     return _bzimage
 
 
+def _arm64_image(release: str) -> bytes:
+    """An image for arm64 of that release: its header, and what it prints."""
+    header = bytearray(0x1000)
+    header[0x38:0x3C] = b"ARM\x64"
+    return bytes(header) + f"Linux version {release} (pagehaul@pagehaul)\0".encode()
+
+
+@pytest.fixture
+def arm64_image() -> Callable[[str], bytes]:
+    """Makes an image for arm64 of a release."""
+    return _arm64_image
+
+
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache of the test's own."""
@@ -70,6 +87,7 @@ def kernel_dir(tmp_path: Path) -> Path:
         (root / name).write_text(text)
     (root / "scripts/kconfig/merge_config.sh").chmod(0o755)
     (root / "image").write_bytes(_bzimage("6.12.99-test"))
+    (root / "image-arm64").write_bytes(_arm64_image("6.12.99-test-arm64"))
     return root
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pagehaul import host, source, tree
+from pagehaul.arches import ARCHES, ARM64, X86_64, Arch
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
 from pagehaul.ui import Step, run_logged
@@ -20,10 +21,11 @@ from pagehaul.ui import Step, run_logged
 VARIANTS = ("vanilla", "pagehaul", "debug")
 
 CONFIGS = REPO / "configs"
-_FRAGMENTS = {
-    "vanilla": ("base", "{arch}"),
-    "pagehaul": ("base", "{arch}", "pagehaul"),
-    "debug": ("base", "{arch}", "pagehaul", "debug"),
+# What a variant has after "base" and what its architecture needs.
+_FRAGMENTS: dict[str, tuple[str, ...]] = {
+    "vanilla": (),
+    "pagehaul": ("pagehaul",),
+    "debug": ("pagehaul", "debug"),
 }
 # Where the build leaves our modules.
 _MODULES = {
@@ -31,10 +33,6 @@ _MODULES = {
     "mtcopy": "mm/migrate_copy/mtcopy.ko",
     "softdma": "drivers/dma/softdma.ko",
 }
-_IMAGES = {"x86_64": "arch/x86/boot/bzImage"}
-
-# With the architecture said outright, tinyconfig's defaults are those of a 64-bit kernel.
-MAKE = ("make", "--no-print-directory", "ARCH=x86_64")
 
 # The configuration while it is made; the real one is replaced only when it came out different, for
 # `make` looks at its time.
@@ -43,16 +41,22 @@ NEW_CONFIG = ".config.pagehaul"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A built kernel: its variant, tree, bootable image, configuration and `uname -r`."""
+    """A built kernel: its variant, tree, image, configuration, `uname -r` and architecture."""
 
     variant: str
     tree: Path
     image: Path
     config: Path
     release: str
+    arch: Arch = X86_64
+
+    @property
+    def label(self) -> str:
+        """What tells it from the kernels of other variants and architectures."""
+        return self.arch.label(self.variant)
 
 
-def build(variant: str, kernel_source: str | None = None, arch: str = "x86_64") -> Kernel:
+def build(variant: str, kernel_source: str | None = None, arch: Arch = X86_64) -> Kernel:
     """Return the kernel `variant`, built if anything that goes into it has changed.
 
     kernel_source is as for `source.ensure`. Raises PagehaulError, with the end of the log, when it
@@ -60,36 +64,39 @@ def build(variant: str, kernel_source: str | None = None, arch: str = "x86_64") 
     """
     if variant not in VARIANTS:
         raise PagehaulError(f"unknown variant {variant!r}: use one of {', '.join(VARIANTS)}")
-    if arch not in _IMAGES:
-        raise PagehaulError(f"cannot build for {arch}: use one of {', '.join(_IMAGES)}")
-    host.need_for("build")
+    for group in arch.build:
+        host.need_for(group)
     pristine = source.ensure(kernel_source)
-    fragments = [CONFIGS / f"{name.format(arch=arch)}.config" for name in _FRAGMENTS[variant]]
-    with lock(f"build-{variant}"):
-        where = _prepare(variant, pristine)
-        image = where / _IMAGES[arch]
+    names = ("base", *arch.fragments, *_FRAGMENTS[variant])
+    fragments = [CONFIGS / f"{name}.config" for name in names]
+    label = arch.label(variant)
+    with lock(f"build-{label}"):
+        where = _prepare(variant, arch, pristine)
+        image = where / arch.image
         inputs = _inputs(where, fragments, arch)
         record = read_record(_record_file(where))
         if record.get("inputs") != inputs or not image.exists():
             _record_file(where).unlink(missing_ok=True)
-            log = log_dir() / f"build-{variant}.log"
+            log = log_dir() / f"build-{label}.log"
             log.unlink(missing_ok=True)
-            _configure(where, fragments, log)
-            targets = ["bzImage", *(["modules"] if _has_modules(where / ".config") else [])]
-            make(where, targets, log, title=f"building the {variant} kernel", variant=variant)
+            _configure(where, fragments, arch, log)
+            targets = [arch.target, *(["modules"] if _has_modules(where / ".config") else [])]
+            title = f"building the {label} kernel"
+            make(where, targets, log, title=title, variant=variant, arch=arch)
             record = {"inputs": inputs, "release": _release(image)}
             _record_file(where).write_text(json.dumps(record) + "\n", encoding="utf-8")
-    return Kernel(variant, where, image, where / ".config", str(record["release"]))
+    return Kernel(variant, where, image, where / ".config", str(record["release"]), arch)
 
 
-def _prepare(variant: str, pristine: Path) -> Path:
+def _prepare(variant: str, arch: Arch, pristine: Path) -> Path:
     """Return the tree of `variant`; a new one starts from vanilla's, where that has been built."""
-    if variant == "vanilla":
-        return tree.prepare(variant, pristine)
-    with lock("build-vanilla"):
-        vanilla = tree.tree_dir() / "vanilla"
-        built = vanilla if _record_file(vanilla).exists() else None
-        return tree.prepare(variant, pristine, built=built)
+    label, vanilla = arch.label(variant), arch.label("vanilla")
+    if label == vanilla:
+        return tree.prepare(label, pristine, patched=False)
+    with lock(f"build-{vanilla}"):
+        origin = tree.tree_dir() / vanilla
+        built = origin if _record_file(origin).exists() else None
+        return tree.prepare(label, pristine, built=built)
 
 
 def module(kernel: Kernel, name: str) -> Path:
@@ -97,34 +104,43 @@ def module(kernel: Kernel, name: str) -> Path:
     return kernel.tree / _MODULES[name]
 
 
+def modules(kernel: Kernel) -> list[Path]:
+    """Return the files of our modules; none of a kernel that is not ours."""
+    return [path for path in (module(kernel, name) for name in _MODULES) if path.exists()]
+
+
 def foreign(image: Path) -> Kernel:
     """Return the kernel of a bootable image that was built elsewhere."""
     image = image.absolute()
-    return Kernel("foreign", image.parent, image, image.parent / ".config", _release(image))
+    config = image.parent / ".config"
+    release, arch = _release(image), ARM64 if _is_arm64(image) else X86_64
+    return Kernel("foreign", image.parent, image, config, release, arch)
 
 
 def _record_file(where: Path) -> Path:
     return where.with_name(f"{where.name}.built.json")
 
 
-def _inputs(where: Path, fragments: Sequence[Path], arch: str) -> str:
+def _inputs(where: Path, fragments: Sequence[Path], arch: Arch) -> str:
     """Hash of everything that decides what the build gives."""
-    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True)
-    parts = [arch, tree.digest(where), compiler.stdout]
+    compiler = subprocess.run(
+        [f"{arch.cross}gcc", "--version"], capture_output=True, text=True, check=True
+    )
+    parts = [arch.name, tree.digest(where), compiler.stdout]
     parts += [fragment.read_text(encoding="utf-8") for fragment in fragments]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _configure(where: Path, fragments: Sequence[Path], log: Path) -> None:
+def _configure(where: Path, fragments: Sequence[Path], arch: Arch, log: Path) -> None:
     env = {"KCONFIG_CONFIG": NEW_CONFIG}
 
     def merge(command: Sequence[str | Path]) -> None:
         run_logged(command, log, cwd=where, env=env, title=f"configuring: {Path(command[0]).name}")
 
     (where / NEW_CONFIG).unlink(missing_ok=True)
-    merge([*MAKE, "tinyconfig"])
+    merge([*make_words(arch), "tinyconfig"])
     merge(["scripts/kconfig/merge_config.sh", "-m", NEW_CONFIG, *fragments])
-    merge([*MAKE, "olddefconfig"])
+    merge([*make_words(arch), "olddefconfig"])
     check_options(where / NEW_CONFIG, fragments)
     take_config(where)
 
@@ -173,7 +189,15 @@ def _has_modules(config: Path) -> bool:
     return "m" in read_options(config).values()
 
 
-def make(where: Path, targets: Sequence[str], log: Path, *, title: str, variant: str) -> None:
+def make(
+    where: Path,
+    targets: Sequence[str],
+    log: Path,
+    *,
+    title: str,
+    variant: str,
+    arch: Arch = X86_64,
+) -> None:
     """Run make in the tree `where`, with ccache: another tree finds the objects of this one.
 
     Raises PagehaulError, with the end of the log, when it fails.
@@ -186,14 +210,22 @@ def make(where: Path, targets: Sequence[str], log: Path, *, title: str, variant:
             objects += 1
             current.detail(f"{objects} objects")
 
-    command = [*make_command(variant), *targets]
+    command = [*make_command(variant, arch), *targets]
     run_logged(command, log, cwd=where, env=make_environment(where), title=title, on_line=count)
 
 
-def make_command(variant: str) -> list[str]:
+def make_words(arch: Arch = X86_64) -> list[str]:
+    """Return the words of `make` that choose an architecture and the tools for it."""
+    # With the architecture said outright, tinyconfig's defaults are those of a 64-bit kernel.
+    words = ["make", "--no-print-directory", f"ARCH={arch.kernel}"]
+    return [*words, f"CROSS_COMPILE={arch.cross}"] if arch.cross else words
+
+
+def make_command(variant: str, arch: Arch = X86_64) -> list[str]:
     """Return the words of `make` for a tree of `variant`: other words let it compile all anew."""
     jobs = f"-j{len(os.sched_getaffinity(0))}"
-    return [*MAKE, jobs, "CC=ccache gcc", f"LOCALVERSION=-{variant}"]
+    compiler = f"CC=ccache {arch.cross}gcc"
+    return [*make_words(arch), jobs, compiler, f"LOCALVERSION=-{arch.label(variant)}"]
 
 
 def make_environment(where: Path) -> dict[str, str]:
@@ -213,13 +245,31 @@ def make_environment(where: Path) -> dict[str, str]:
     }
 
 
-def _release(image: Path) -> str:
-    """`uname -r` of a bzImage (Documentation/arch/x86/boot.rst: kernel_version)."""
+def _is_arm64(image: Path) -> bool:
+    """Whether an image has the header of Documentation/arch/arm64/booting.rst."""
     try:
+        with image.open("rb") as file:
+            return file.read(0x40)[0x38:0x3C] == b"ARM\x64"
+    except OSError:
+        return False
+
+
+def _release(image: Path) -> str:
+    """`uname -r` of a kernel's image.
+
+    A bzImage has it in its header (Documentation/arch/x86/boot.rst: kernel_version), an Image of
+    arm64, which is not compressed, in the line that it prints when it boots.
+    """
+    try:
+        if _is_arm64(image):
+            banner = re.search(rb"Linux version (\S+) \(", image.read_bytes())
+            if banner is None:
+                raise PagehaulError(f"{image} does not say which Linux it is")
+            return banner[1].decode()
         with image.open("rb") as file:
             header = file.read(0x8000)
         if header[0x202:0x206] != b"HdrS":
-            raise PagehaulError(f"{image} is not a bootable x86 kernel image")
+            raise PagehaulError(f"{image} is not a bootable kernel image for x86 or arm64")
         start = struct.unpack_from("<H", header, 0x20E)[0] + 0x200
         text = header[start : header.index(b"\0", start)].decode()
     except (OSError, struct.error, ValueError) as error:
@@ -227,9 +277,20 @@ def _release(image: Path) -> str:
     return text.split()[0]
 
 
+def add_arch_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says for which architecture a kernel is."""
+    parser.add_argument(
+        "--arch",
+        choices=ARCHES,
+        default=X86_64.name,
+        help="and size of base pages (default: x86_64)",
+    )
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `build`."""
     parser.add_argument("--variant", choices=VARIANTS, default="pagehaul")
+    add_arch_argument(parser)
     parser.add_argument("--source", metavar="DIR|TARBALL|VERSION", help=source.HELP)
     parser.add_argument(
         "--deb",
@@ -243,13 +304,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build, and print the path of what came out."""
+    arch = ARCHES[args.arch]
     if args.deb:
         from pagehaul import packages
 
+        if arch is not X86_64:
+            raise PagehaulError("--deb makes packages for this machine; leave --arch out")
         for package in packages.build(args.base_config, args.source):
             print(package)
         return 0
     if args.base_config is not None:
         raise PagehaulError("--base-config goes with --deb")
-    print(build(args.variant, args.source).image)
+    print(build(args.variant, args.source, arch).image)
     return 0

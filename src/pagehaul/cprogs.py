@@ -2,9 +2,11 @@
 """Builds the static C programs that run in a guest, or on a real machine."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from pagehaul import host, ui
+from pagehaul.arches import X86_64, Arch
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, cache_dir, log_dir
 
@@ -41,3 +43,34 @@ def _digest(directory: Path) -> str:
         content = file.read_bytes()
         found.update(f"{file.name} {len(content)}\0".encode() + content)
     return found.hexdigest()[:12]
+
+
+def selftest_sources(tree: Path, directory: str) -> Path:
+    """Return where a kernel's tree has the sources of its selftests in `directory`."""
+    return tree / "tools/testing/selftests" / directory
+
+
+def selftests(tree: Path, directory: str, programs: Sequence[str], arch: Arch = X86_64) -> Path:
+    """Compile programs, or all, of a directory of the kernel's selftests; return where they are."""
+    host.need_for("programs")
+    # Other machines than this one get ours only, which need no library.
+    for group in ("check",) if arch is X86_64 else arch.build:
+        host.need_for(group)
+    output = cache_dir() / "bin" / f"selftests-{directory}-{tree.name}"
+    output.mkdir(parents=True, exist_ok=True)
+    log = log_dir() / f"selftests-{directory}.log"
+    cross = [f"ARCH={arch.kernel}", f"CROSS_COMPILE={arch.cross}"] if arch.cross else []
+    ui.run_logged(
+        [
+            "make",
+            "-C",
+            selftest_sources(tree, directory),
+            f"OUTPUT={output}",
+            *cross,
+            *(str(output / name) for name in programs),
+        ],
+        log,
+        title=f"Compile the selftests in {directory}",
+        timeout=_TIMEOUT_S,
+    )
+    return output

@@ -24,8 +24,10 @@ _PROBES = {
     "fakeroot": "fakeroot",
     "flex": "flex",
     "gcc": "gcc",
+    "gcc-aarch64-linux-gnu": "aarch64-linux-gnu-gcc",
     "kmod": "depmod",
     "libc6-dev": "/usr/include/stdlib.h",
+    "libc6-dev-arm64-cross": "/usr/aarch64-linux-gnu/lib/libc.a",
     "libcap-dev": "/usr/include/sys/capability.h",
     "libelf-dev": "/usr/include/gelf.h",
     "libnuma-dev": "/usr/include/numa.h",
@@ -35,6 +37,7 @@ _PROBES = {
     "make": "make",
     "patch": "patch",
     "perl": "perl",
+    "qemu-system-arm": "qemu-system-aarch64",
     "qemu-system-x86": "qemu-system-x86_64",
     "rsync": "rsync",
     "sparse": "sparse",
@@ -61,9 +64,11 @@ _GROUPS = {
         "rsync",
         "xz-utils",
     ),
+    "build-arm64": ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"),
     "check": ("e2fsprogs", "libcap-dev", "libnuma-dev", "liburing-dev", "perl", "sparse"),
     "deb": ("debhelper", "dpkg-dev", "fakeroot"),
     "guest": ("qemu-system-x86",),
+    "guest-arm64": ("cpio", "kmod", "qemu-system-arm"),
     "programs": ("gcc", "libc6-dev", "make"),
 }
 
@@ -72,7 +77,7 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def need_for(group: str) -> None:
-    """Install what is missing for "build", "check", "deb", "guest" or "programs"."""
+    """Install what is missing for one of the kinds of work above, such as "build"."""
     require(*_GROUPS[group])
 
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from pagehaul import host, source, tree
-from pagehaul.build import MAKE, NEW_CONFIG, make, read_options, take_config
+from pagehaul.build import NEW_CONFIG, make, make_words, read_options, take_config
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import cache_dir, lock, log_dir
 from pagehaul.ui import run_logged
@@ -47,7 +47,7 @@ def build(base: Path | None, kernel_source: str | None = None) -> list[Path]:
         env = {"KCONFIG_CONFIG": NEW_CONFIG}
         for command in (
             ["scripts/config", "--file", NEW_CONFIG, *_OPTIONS],
-            [*MAKE, "olddefconfig"],
+            [*make_words(), "olddefconfig"],
         ):
             run_logged(command, log, cwd=where, env=env, title=f"configuring: {command[0]}")
         if read_options(where / NEW_CONFIG).get("MIGRATE_COPY") != "y":

@@ -27,23 +27,23 @@ PATCHES = REPO / "patches" / source.SERIES
 
 
 def prepare(
-    variant: str,
+    name: str,
     pristine: Path,
     overlay: Path = OVERLAY,
     patches: Path = PATCHES,
     *,
     built: Path | None = None,
+    patched: bool = True,
 ) -> Path:
-    """Return the tree of `variant` in the cache, brought up to date with the repository.
+    """Return the tree `name` in the cache, brought up to date with the repository.
 
-    "vanilla" is the pristine source itself, copied, since building needs to write; every other
-    variant has `overlay` and `patches` over it. A new one starts from `built`, the vanilla tree
-    with a kernel built in it, if it is of that source: `make` then has less to do. Raises
-    PagehaulError, naming patch, file and hunk, when a patch does not apply; the tree is then as it
-    was.
+    If `patched`, it has `overlay` and `patches` over it; else it is the pristine source itself,
+    copied, since building needs to write. A new one starts from `built`, the vanilla tree with a
+    kernel built in it, if it is of that source: `make` then has less to do. Raises PagehaulError,
+    naming patch, file and hunk, when a patch does not apply; the tree is then as it was.
     """
-    tree = tree_dir() / variant
-    with lock(f"tree-{variant}"):
+    tree = tree_dir() / name
+    with lock(f"tree-{name}"):
         state = _read_state(tree)
         if not tree.exists() or state.get("source") != source.stamp(pristine):
             if built is not None and _read_state(built).get("source") != source.stamp(pristine):
@@ -51,10 +51,10 @@ def prepare(
             _copy(built or pristine, tree)
             state = {"source": source.stamp(pristine), "touched": {}}
             _write_state(tree, state)
-        if variant == "vanilla":
+        if not patched:
             return tree
-        with tempfile.TemporaryDirectory(prefix=f".stage-{variant}-", dir=tree_dir()) as name:
-            staging = Path(name)
+        with tempfile.TemporaryDirectory(prefix=f".stage-{name}-", dir=tree_dir()) as directory:
+            staging = Path(directory)
             _stage(pristine, overlay, patches, staging)
             _install(pristine, staging, tree, state)
     return tree

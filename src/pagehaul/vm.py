@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Boots a kernel under virtme-ng and runs a command in it.
+"""Boots a kernel and runs a command in it: under virtme-ng, or for arm64 as arm64.py says.
 
-The guest sees the host's files, read-only, at the same paths. The command's stdout, stderr and exit
-status come back over virtio ports of our own, found by their names in sysfs, because virtme-ng's
-need udev in the host's root and share a descriptor with the console; the kernel's console has the
-serial line to itself, and is watched for anything a healthy kernel does not print.
+Under virtme-ng the guest sees the host's files, read-only, at the same paths. The command's stdout,
+stderr and exit status come back over virtio ports of our own, found by their names in sysfs,
+because virtme-ng's need udev in the host's root and share a descriptor with the console; the
+kernel's console has the serial line to itself, and is watched for anything a healthy kernel does
+not print.
 """
 
 import itertools
@@ -23,7 +24,8 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import host, ui
+from pagehaul import arm64, host, ui
+from pagehaul.arches import X86_64
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, cache_dir, log_dir
@@ -51,7 +53,7 @@ _KVM_BOOT_S = 20.0
 # program that quotes such a line in a message of its own does not count.
 _SPLATS = re.compile(
     r"Kernel panic - not syncing"
-    r"|Oops: |Oops\[#"
+    r"|Oops: |Oops\[#|Internal error: "
     r"|(?:watchdog: )?BUG[: ]"
     r"|kernel BUG at "
     r"|WARNING: "
@@ -126,7 +128,7 @@ class Guest:
     cpus: int = 2
     nodes: int = 2
     memory_only_nodes: int = 0
-    memory_mb: int = 3072
+    memory_mb: int = X86_64.memory_mb
     topology: str | None = None
     accel: str = "auto"
     icount: bool = False
@@ -199,6 +201,8 @@ def run(
 ) -> Result:
     """Boot `kernel` in `guest`, run `command` as root with the repository as working directory.
 
+    A guest for arm64 sees no files of the host, and its working directory is its root.
+
     timeout, in seconds, covers the boot. on_output gets ("stdout"|"stderr", data) as it comes.
     allow are regular expressions of console messages that would be an error otherwise. watched are
     directories in which the guest is to see what changes on the host meanwhile. A non-zero
@@ -210,14 +214,9 @@ def run(
     the next one; once the command has begun, only if there is on_restart, which is told to forget
     the output so far.
     """
-    host.need_for("guest")
-    accel = _accelerator(guest, kernel.image)
-    guest = replace(guest, accel=accel)
-    _check_memory(guest)
+    guest = _prepare(kernel, guest)
     if log is None:
-        log = (
-            log_dir() / f"guest-{kernel.variant}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
-        )
+        log = log_dir() / f"guest-{kernel.label}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     log = log.absolute()
     log.parent.mkdir(parents=True, exist_ok=True)
     for boot in itertools.count(1):
@@ -254,31 +253,21 @@ def _run(
     watched: Sequence[Path],
     work: Path,
 ) -> Result:
-    stdin_file = Path("/dev/null")
-    if stdin is not None:
-        stdin_file = work / "stdin"
-        stdin_file.write_text(stdin, encoding="utf-8")
-    script = work / "run.sh"
-    script.write_text(
-        _GUEST_SCRIPT.replace("@CWD@", shlex.quote(str(REPO)))
-        .replace("@STDIN@", shlex.quote(str(stdin_file)))
-        .replace("@COMMAND@", shlex.join(command)),
-        encoding="utf-8",
-    )
-    vng = _vng(kernel, guest, [*_machine(guest), *_ports(work)], [REPO, work])
-    # The guest has overlays over /home and other directories. They remember what is not there.
-    vng += [f"--rodir={path}" for path in watched]
-    vng += ["--verbose", "--exec", f"sh {shlex.quote(str(script))}"]
+    x86 = kernel.arch is X86_64
+    if x86:
+        boot = _boot_x86(kernel, guest, command, stdin, watched, work)
+    else:
+        boot = _boot_arm64(kernel, guest, command, stdin, work)
     streams = {name: bytearray() for name in ("stdout", "stderr", "status")}
     started = time.monotonic()
     deadline = started + timeout
     with log.open("wb") as log_file, selectors.DefaultSelector() as selector:
-        log_file.write(f"$ {shlex.join(vng)}\n".encode())
+        log_file.write(f"$ {shlex.join(boot)}\n".encode())
         log_file.flush()
         console = _Console(allow)
         process = subprocess.Popen(
-            vng,
-            env=_environment(),
+            boot,
+            env=_environment() if x86 else None,
             cwd=REPO,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -327,7 +316,7 @@ def _run(
             for descriptor in fifos.values():
                 os.close(descriptor)
     seconds = time.monotonic() - started
-    what = f"the {kernel.variant} guest ({guest.accel})"
+    what = f"the {kernel.label} guest ({guest.accel})"
     if console.splat is not None:
         complaint = console.report(f"{what}: the kernel complained: {console.splat}", log)
         if guest.accel == "tcg" and console.splat.startswith("Oops: int3"):
@@ -346,6 +335,63 @@ def _run(
         seconds=seconds,
         accel=guest.accel,
     )
+
+
+def _prepare(kernel: Kernel, guest: Guest) -> Guest:
+    """Return `guest` as it can be had; PagehaulError if it cannot."""
+    for group in kernel.arch.guest:
+        host.need_for(group)
+    if kernel.arch is X86_64:
+        accel = _accelerator(guest, kernel.image)
+    else:
+        _check_board(guest)
+        accel = "tcg"
+    _check_memory(guest)
+    return replace(guest, accel=accel)
+
+
+def _script(command: Sequence[str], cwd: str, stdin: str) -> str:
+    """Return the script that runs in the guest."""
+    return (
+        _GUEST_SCRIPT.replace("@CWD@", shlex.quote(cwd))
+        .replace("@STDIN@", shlex.quote(stdin))
+        .replace("@COMMAND@", shlex.join(command))
+    )
+
+
+def _boot_x86(
+    kernel: Kernel,
+    guest: Guest,
+    command: Sequence[str],
+    stdin: str | None,
+    watched: Sequence[Path],
+    work: Path,
+) -> list[str]:
+    """Return the command that boots a guest that runs `command`."""
+    stdin_file = Path("/dev/null")
+    if stdin is not None:
+        stdin_file = work / "stdin"
+        stdin_file.write_text(stdin, encoding="utf-8")
+    script = work / "run.sh"
+    script.write_text(_script(command, str(REPO), str(stdin_file)), encoding="utf-8")
+    ports = _ports(work, "virtio-serial-pci")
+    vng = _vng(kernel, guest, [*_machine(guest), *ports], [REPO, work])
+    # The guest has overlays over /home and other directories. They remember what is not there.
+    vng += [f"--rodir={path}" for path in watched]
+    return [*vng, "--verbose", "--exec", f"sh {shlex.quote(str(script))}"]
+
+
+def _boot_arm64(
+    kernel: Kernel, guest: Guest, command: Sequence[str], stdin: str | None, work: Path
+) -> list[str]:
+    """Return the command that boots a guest that runs `command`."""
+    files = {arm64.SCRIPT: _script(command, "/", "/dev/null" if stdin is None else arm64.STDIN)}
+    if stdin is not None:
+        files[arm64.STDIN] = stdin
+    initramfs = arm64.make_initramfs(kernel, files, work)
+    words = _kernel_command_line(kernel, guest)
+    boot = arm64.command(kernel, guest.nodes, guest.memory_mb, words, initramfs)
+    return [*boot, *_ports(work, "virtio-serial-device")]
 
 
 def _drain(
@@ -405,9 +451,9 @@ class _Console:
 
 def shell(kernel: Kernel, guest: Guest) -> int:
     """Boot `kernel` in `guest` with root's shell on this terminal; its exit status."""
-    host.need_for("guest")
-    guest = replace(guest, accel=_accelerator(guest, kernel.image))
-    _check_memory(guest)
+    if kernel.arch is not X86_64:
+        raise PagehaulError(f"no shell on {kernel.arch.name}; `pagehaul run` runs commands there")
+    guest = _prepare(kernel, guest)
     command = [*_vng(kernel, guest, _machine(guest), [REPO]), "--user", "root"]
     return subprocess.run(command, env=_environment(), cwd=REPO, check=False).returncode
 
@@ -421,7 +467,7 @@ def _vng(kernel: Kernel, guest: Guest, qemu: Sequence[str], shared: Sequence[Pat
         "--name=pagehaul",
         f"--cpus={guest.cpus},{guest.topology or guest.default_topology()}",
         f"--memory={guest.memory_mb}M",
-        f"--append={shlex.join(_kernel_command_line(guest))}",
+        f"--append={shlex.join(_kernel_command_line(kernel, guest))}",
         f"--qemu-opts={shlex.join(qemu)}",
     ]
     if guest.accel == "tcg":
@@ -458,19 +504,23 @@ def _hidden_in_guest(path: Path) -> bool:
     return any(path.is_relative_to(directory) for directory in hidden)
 
 
-def _kernel_command_line(guest: Guest) -> list[str]:
+def _kernel_command_line(kernel: Kernel, guest: Guest) -> list[str]:
     words = ["panic=-1"]
     if guest.accel == "tcg":
         words += [
-            # The host runs other things besides: a virtual CPU may not run for seconds. The
-            # clock's watchdog would call that a bad TSC, and switch to a slow clock.
-            "tsc=reliable",
-            # For the same reason, and because emulation is 10 times slower, what is a hang on
-            # hardware after 20 s (soft lockup), 21 s (RCU) or 120 s (tasks) is one here after
-            # 120 s, 120 s and 240 s.
+            # The host runs other things besides: a virtual CPU may not run for seconds. For that
+            # reason, and because emulation is 10 times slower, what is a hang on hardware after
+            # 20 s (soft lockup), 21 s (RCU) or 120 s (tasks) is one here after 120 s, 120 s and
+            # 240 s.
             "watchdog_thresh=60",
             "rcupdate.rcu_cpu_stall_timeout=120",
             "sysctl.kernel.hung_task_timeout_secs=240",
+        ]
+    if guest.accel == "tcg" and kernel.arch is X86_64:
+        words += [
+            # The clock's watchdog would call a CPU that does not run for seconds a bad TSC, and
+            # switch to a slow clock.
+            "tsc=reliable",
             # Probing a PS/2 mouse that is not used takes a third of a second.
             "psmouse.proto=bare",
         ]
@@ -529,9 +579,9 @@ def _performance(guest: Guest) -> list[str]:
     return options
 
 
-def _ports(work: Path) -> list[str]:
-    """Qemu's options for the command's streams, each a named pipe in `work`."""
-    options = ["-device", "virtio-serial-pci,id=pagehaul"]
+def _ports(work: Path, device: str) -> list[str]:
+    """Qemu's options for the command's streams, each a named pipe in `work`, on a `device`."""
+    options = ["-device", f"{device},id=pagehaul"]
     for name in ("stdout", "stderr", "status"):
         os.mkfifo(work / name)
         path = str(work / name).replace(",", ",,")
@@ -549,6 +599,16 @@ def _check_memory(guest: Guest) -> None:
             f"a guest of {guest.memory_mb} MiB does not fit into the {int(available[1]) // 1024} "
             "MiB that this machine has free; give it less memory"
         )
+
+
+def _check_board(guest: Guest) -> None:
+    """Raise PagehaulError for a machine that the board for arm64 cannot be."""
+    if guest.cpus != arm64.CPUS:
+        raise PagehaulError(f"a guest for arm64 has {arm64.CPUS} CPUs")
+    if guest.memory_only_nodes or guest.topology is not None:
+        raise PagehaulError("a guest for arm64 has neither a topology nor nodes without CPUs")
+    if guest.accel == "kvm":
+        raise PagehaulError("a guest for arm64 is emulated: leave --accel out")
 
 
 def _accelerator(guest: Guest, image: Path) -> str:

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from pagehaul import build, source, ui, vm
+from pagehaul.arches import ARCHES, X86_64, Arch
+from pagehaul.errors import PagehaulError
 
 
 def size_mb(text: str) -> int:
@@ -35,9 +37,8 @@ def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mem",
         type=size_mb,
-        default=default.memory_mb,
         metavar="SIZE",
-        help=f"of all nodes together, in MiB or with a suffix (default {default.memory_mb})",
+        help=f"of all nodes together, in MiB or with a suffix (default {X86_64.memory_mb})",
     )
     parser.add_argument(
         "--topology",
@@ -53,13 +54,13 @@ def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def guest_of(args: argparse.Namespace) -> vm.Guest:
+def guest_of(args: argparse.Namespace, arch: Arch = X86_64) -> vm.Guest:
     """Return the machine that the options describe."""
     return vm.Guest(
         cpus=args.cpus,
         nodes=args.nodes,
         memory_only_nodes=args.memory_only_nodes,
-        memory_mb=args.mem,
+        memory_mb=arch.memory_mb if args.mem is None else args.mem,
         topology=args.topology,
         accel=args.accel,
         icount=args.icount,
@@ -67,16 +68,20 @@ def guest_of(args: argparse.Namespace) -> vm.Guest:
     )
 
 
-def kernel_of(args: argparse.Namespace) -> build.Kernel:
+def kernel_of(args: argparse.Namespace, arch: Arch = X86_64) -> build.Kernel:
     """Return the kernel that the options name, built when it is not."""
-    if args.kernel is not None:
-        return build.foreign(args.kernel)
-    return build.build(args.variant, args.source)
+    if args.kernel is None:
+        return build.build(args.variant, args.source, arch)
+    kernel = build.foreign(args.kernel)
+    if kernel.arch.kernel != arch.kernel:
+        raise PagehaulError(f"{args.kernel} is for {kernel.arch.kernel}, not for {arch.kernel}")
+    return kernel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `run`."""
     add_guest_arguments(parser)
+    build.add_arch_argument(parser)
     parser.add_argument(
         "--timeout",
         type=float,
@@ -90,8 +95,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Boot the kernel, run the command, and return its exit status."""
-    guest = guest_of(args)
-    kernel = kernel_of(args)
+    arch = ARCHES[args.arch]
+    guest = guest_of(args, arch)
+    kernel = kernel_of(args, arch)
 
     def show(stream: str, data: bytes) -> None:
         out = sys.stdout if stream == "stdout" else sys.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pagehaul import build, host, tree
+from pagehaul.arches import ARCHES, ARM64, ARM64_64K, X86_64
 from pagehaul.errors import PagehaulError
 
 
@@ -20,6 +21,8 @@ def setting(cache: Path, kernel_dir: Path, tmp_path: Path, monkeypatch: pytest.M
         "x86_64": "CONFIG_X86=y\n",
         "pagehaul": "CONFIG_OURS=y\n",
         "debug": "CONFIG_DEBUG=y\n",
+        "arm64": "CONFIG_ARM64=y\nCONFIG_SMALL=y\n",
+        "arm64-64k": "# CONFIG_SMALL is not set\nCONFIG_LARGE=y\n",
     }.items():
         (tmp_path / f"configs/{name}.config").write_text(f"# a comment\n\n{text}")
     monkeypatch.setattr(build, "CONFIGS", tmp_path / "configs")
@@ -49,6 +52,54 @@ def test_variant_has_its_options(
 ) -> None:
     got = build.read_options(build.build(variant, str(kernel_dir)).config)
     assert {name for name in got if name in ("OURS", "DEBUG")} == options
+
+
+@pytest.fixture
+def cross_compiler(fake_command: Callable[[str, str], Path]) -> None:
+    fake_command("aarch64-linux-gnu-gcc", "echo a compiler")
+
+
+def test_each_architecture_has_its_options_and_tree(
+    setting: Path, kernel_dir: Path, cross_compiler: None
+) -> None:
+    kernels = [build.build("pagehaul", str(kernel_dir), arch) for arch in ARCHES.values()]
+    assert [kernel.label for kernel in kernels] == [
+        "pagehaul",
+        "pagehaul-arm64",
+        "pagehaul-arm64-64k",
+    ]
+    assert len({kernel.tree for kernel in kernels}) == len(kernels)
+    assert [kernel.release for kernel in kernels[1:]] == ["6.12.99-test-arm64"] * 2
+    small, large = (build.read_options(kernel.config) for kernel in kernels[1:])
+    assert "X86" not in small and small["OURS"] == "y" and small["ARM64"] == "y"
+    assert (small["SMALL"], large["SMALL"], large["LARGE"]) == ("y", "n", "y")
+
+
+def test_another_architecture_is_cross_compiled(
+    setting: Path, kernel_dir: Path, cross_compiler: None
+) -> None:
+    kernel = build.build("vanilla", str(kernel_dir), ARM64)
+    assert (kernel.tree / "words").read_text() == (
+        "arm64 aarch64-linux-gnu- ccache aarch64-linux-gnu-gcc -vanilla-arm64\n"
+    )
+    assert not (kernel.tree / "arch/x86").exists()
+
+
+def test_the_words_of_make_for_this_machine_stay() -> None:
+    # Other words would let everything be compiled anew.
+    assert build.make_words() == ["make", "--no-print-directory", "ARCH=x86_64"]
+    assert build.make_command("pagehaul")[-2:] == ["CC=ccache gcc", "LOCALVERSION=-pagehaul"]
+
+
+def test_only_what_an_architecture_needs_is_installed(
+    setting: Path, kernel_dir: Path, cross_compiler: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[str] = []
+    monkeypatch.setattr(host, "need_for", groups.append)
+    build.build("vanilla", str(kernel_dir))
+    assert groups == ["build"]
+    build.build("vanilla", str(kernel_dir), ARM64_64K)
+    assert groups == ["build", "build", "build-arm64"]
 
 
 def test_nothing_changed_builds_nothing(setting: Path, kernel_dir: Path) -> None:
@@ -137,7 +188,20 @@ def test_the_projects_own_fragments_are_well_formed() -> None:
 def test_image_from_elsewhere(tmp_path: Path, bzimage: Callable[[str], bytes]) -> None:
     (tmp_path / "bzImage").write_bytes(bzimage("6.1.0-9-amd64"))
     assert build.foreign(tmp_path / "bzImage").release == "6.1.0-9-amd64"
+    assert build.foreign(tmp_path / "bzImage").arch is X86_64
     (tmp_path / "text").write_text("no kernel")
     for name in ("text", "missing"):
         with pytest.raises(PagehaulError, match=name):
             build.foreign(tmp_path / name)
+
+
+def test_image_for_arm64_from_elsewhere(
+    tmp_path: Path, arm64_image: Callable[[str], bytes]
+) -> None:
+    image = tmp_path / "Image"
+    image.write_bytes(arm64_image("6.1.0-9-arm64"))
+    kernel = build.foreign(image)
+    assert (kernel.release, kernel.arch) == ("6.1.0-9-arm64", ARM64)
+    image.write_bytes(arm64_image("6.1.0-9-arm64")[:0x1000])
+    with pytest.raises(PagehaulError, match="does not say which Linux"):
+        build.foreign(image)

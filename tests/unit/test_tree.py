@@ -36,8 +36,15 @@ class Setting:
     overlay: Path
     patches: Path
 
-    def prepare(self, variant: str = "pagehaul", built: Path | None = None) -> Path:
-        return tree.prepare(variant, self.pristine, self.overlay, self.patches, built=built)
+    def prepare(self, name: str = "pagehaul", built: Path | None = None) -> Path:
+        return tree.prepare(
+            name,
+            self.pristine,
+            self.overlay,
+            self.patches,
+            built=built,
+            patched=name != "vanilla",
+        )
 
 
 @pytest.fixture

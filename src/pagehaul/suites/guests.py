@@ -12,7 +12,7 @@ from pathlib import Path
 from pagehaul import build, cprogs, host, ui, vm
 from pagehaul.build import Kernel
 from pagehaul.machines import memory_available_mb
-from pagehaul.paths import REPO, cache_dir, log_dir
+from pagehaul.paths import REPO, log_dir
 from pagehaul.suites import tap
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, prefixed, skipped
 
@@ -40,7 +40,6 @@ _GIGANTIC_GUEST = replace(
 
 # Seconds that a guest may take, boot included.
 _TIMEOUT_S = 1800.0
-_COMPILE_TIMEOUT_S = 300.0
 
 _KUNIT_GLOB = "migrate_copy*"
 
@@ -74,28 +73,6 @@ class Program:
     command: str
 
 
-def selftests(tree: Path, directory: str, programs: Sequence[str]) -> Path:
-    """Compile programs of a directory of the kernel's selftests; return where they are."""
-    host.need_for("programs")
-    host.need_for("check")
-    output = cache_dir() / "bin" / f"selftests-{directory}-{tree.name}"
-    output.mkdir(parents=True, exist_ok=True)
-    log = log_dir() / f"selftests-{directory}.log"
-    ui.run_logged(
-        [
-            "make",
-            "-C",
-            tree / "tools/testing/selftests" / directory,
-            f"OUTPUT={output}",
-            *(str(output / name) for name in programs),
-        ],
-        log,
-        title=f"Compile the selftests in {directory}",
-        timeout=_COMPILE_TIMEOUT_S,
-    )
-    return output
-
-
 def run_programs(
     suite: str, kernel: Kernel, guest: vm.Guest, programs: Sequence[Program]
 ) -> dict[str, list[Outcome]]:
@@ -104,7 +81,7 @@ def run_programs(
     A program that did not come to its end, with its guest or alone, has a failed test that says
     so. The output is in a log of its own, beside that of the console.
     """
-    log = log_dir() / f"test-{suite}-{kernel.variant}.log"
+    log = log_dir() / f"test-{suite}-{kernel.label}.log"
     script = "".join(
         f"echo '{_MARK} begin'; ({program.command}) 2>&1; status=$?\n"
         # The last line of a program may be without its end.
@@ -128,7 +105,7 @@ def _run_script(
 ) -> tuple[bytes, str]:
     """Run a shell script in a guest; return its stdout, and what ended the guest, or ""."""
     received = bytearray()
-    with ui.step(f"{suite} on {kernel.variant}", log) as step, log.open("ab") as out:
+    with ui.step(f"{suite} on {kernel.label}", log) as step, log.open("ab") as out:
         out.truncate(0)
 
         def forget() -> None:
@@ -170,24 +147,29 @@ def _outcomes(output: str, error: str) -> list[Outcome]:
     return outcomes
 
 
-def _flat(outcomes: dict[str, list[Outcome]], kernel: Kernel) -> list[Outcome]:
+def flat(outcomes: dict[str, list[Outcome]], kernel: Kernel) -> list[Outcome]:
+    """Return the tests of all programs in one list, each with the names of kernel and program."""
     return [
         outcome
         for label, found in outcomes.items()
-        for outcome in prefixed(f"{kernel.variant}: {label}: ", found)
+        for outcome in prefixed(f"{kernel.label}: {label}: ", found)
     ]
 
 
-def kunit() -> list[Outcome]:
-    """Run the tests inside the kernel, which it runs while it boots."""
-    kernel = build.build("pagehaul")
+def run_kunit(kernel: Kernel, guest: vm.Guest) -> list[Outcome]:
+    """Run the tests inside a kernel, which it runs while it boots."""
     options = build.read_options(kernel.config)
-    guest = replace(_GUEST, append=("kunit.enable=1", f"kunit.filter_glob={_KUNIT_GLOB}"))
+    guest = replace(guest, append=("kunit.enable=1", f"kunit.filter_glob={_KUNIT_GLOB}"))
     if options.get("KUNIT_DEBUGFS") == "y":
         command = f"cat /sys/kernel/debug/kunit/{_KUNIT_GLOB}/results"
     else:
         command = r"dmesg | sed 's/^\[[^]]*\] //'"
-    return _flat(run_programs("kunit", kernel, guest, [Program("kunit", command)]), kernel)
+    return flat(run_programs("kunit", kernel, guest, [Program("kunit", command)]), kernel)
+
+
+def kunit() -> list[Outcome]:
+    """Run the tests inside our kernel."""
+    return run_kunit(build.build("pagehaul"), _GUEST)
 
 
 def _our_programs(
@@ -198,7 +180,7 @@ def _our_programs(
 ) -> list[Outcome]:
     """Run one of our programs on both kernels; `arguments` are those of each kernel's runs."""
     outcomes: list[Outcome] = []
-    directory = selftests(build.build("pagehaul").tree, "migrate_copy", [program])
+    directory = cprogs.selftests(build.build("pagehaul").tree, "migrate_copy", [program])
     for variant, words in arguments.items():
         kernel = build.build(variant)
         binary = shlex.quote(str(directory / program))
@@ -206,7 +188,7 @@ def _our_programs(
             Program(program if len(words) == 1 else f"{program} {word}", f"{binary} {word}")
             for word in words
         ]
-        outcomes += _flat(run_programs(suite, kernel, guest, programs), kernel)
+        outcomes += flat(run_programs(suite, kernel, guest, programs), kernel)
     return outcomes
 
 
@@ -265,7 +247,7 @@ def mm_selftests() -> list[Outcome]:
     def run(variant: str) -> dict[str, Outcome]:
         kernel = build.build(variant)
         # Both kernels get the same programs.
-        directory = selftests(build.build("vanilla").tree, "mm", _MM_PROGRAMS)
+        directory = cprogs.selftests(build.build("vanilla").tree, "mm", _MM_PROGRAMS)
         # They look for their files where they are, and for free huge pages.
         prepare = f"cd {shlex.quote(str(directory))} && echo 64 > /proc/sys/vm/nr_hugepages"
         programs = [Program(name, f"{prepare} && ./{name}") for name in _MM_PROGRAMS]
@@ -356,5 +338,5 @@ def move() -> list[Outcome]:
     outcomes = []
     for variant in ("vanilla", "pagehaul"):
         kernel = build.build(variant)
-        outcomes += _flat(run_programs("move", kernel, guest, [Program("move", command)]), kernel)
+        outcomes += flat(run_programs("move", kernel, guest, [Program("move", command)]), kernel)
     return outcomes

@@ -4,7 +4,8 @@
 import shlex
 
 from pagehaul import build, host, vm
-from pagehaul.suites.guests import Program, run_programs, selftests
+from pagehaul.cprogs import selftests
+from pagehaul.suites.guests import Program, run_programs
 from pagehaul.suites.outcomes import Outcome, prefixed
 
 # Two caches of two cores of two threads on one node, and memory far away from them; and four nodes
