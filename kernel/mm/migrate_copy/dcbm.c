@@ -55,6 +55,7 @@
 #include <linux/delay.h>
 #include <linux/dma-mapping.h>
 #include <linux/dmaengine.h>
+#include <linux/jiffies.h>
 #include <linux/kobject.h>
 #include <linux/kstrtox.h>
 #include <linux/migrate_copy_engine.h>
@@ -83,6 +84,9 @@
 
 /* How long a channel is kept without a job, unless it is held. */
 #define IDLE_DELAY	HZ
+
+/* How long a channel may take for what it has, before it is terminated. */
+#define DRAIN_MS	100
 
 /* When to try again to terminate a channel. */
 #define RETRY_DELAY	(HZ / 2)
@@ -630,23 +634,57 @@ static void reset(struct dcbm_chan *dchan)
 	spin_unlock_irq(&dchan->lock);
 }
 
+/* The cookie of something that the channel has not reported; 0 if there is none. */
+static dma_cookie_t pending_cookie(const struct dcbm_chan *dchan)
+{
+	unsigned int i;
+
+	for (i = 0; i < MAX_DEPTH; i++) {
+		if (dchan->descs[i].used && dchan->descs[i].waiting)
+			return dchan->descs[i].cookie;
+	}
+	return 0;
+}
+
+/*
+ * Let a channel that works, and gets nothing more, complete what it has: then none
+ * of it has to be copied again. There are drivers, too, that do not bear to be
+ * terminated while they report (zynqmp_dma goes round in circles).
+ */
+static void drain(struct dcbm_chan *dchan, unsigned int ms)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(ms);
+	dma_cookie_t cookie;
+
+	spin_lock_irq(&dchan->lock);
+	while (dchan->polling ||
+	       (dchan->outstanding && time_before(jiffies, end))) {
+		cookie = pending_cookie(dchan);
+		spin_unlock_irq(&dchan->lock);
+		/* What raises no interrupt is reported when somebody asks. */
+		if (cookie)
+			dma_async_is_tx_complete(dchan->chan, cookie, NULL,
+						 NULL);
+		fsleep(10);
+		spin_lock_irq(&dchan->lock);
+	}
+	spin_unlock_irq(&dchan->lock);
+}
+
 /*
  * Release the channel, whatever it is doing; later, if it can neither be
  * terminated nor has reported everything. The mutex is held.
  */
 static void close(struct dcbm_chan *dchan)
 {
-	bool busy;
+	bool works, busy;
 	int err;
 
 	spin_lock_irq(&dchan->lock);
+	works = dchan->state == CHAN_LIVE;
 	set_state(dchan, CHAN_BROKEN);
-	while (dchan->polling) {
-		spin_unlock_irq(&dchan->lock);
-		fsleep(10);
-		spin_lock_irq(&dchan->lock);
-	}
 	spin_unlock_irq(&dchan->lock);
+	drain(dchan, works ? DRAIN_MS : 0);
 
 	err = dmaengine_terminate_sync(dchan->chan);
 	spin_lock_irq(&dchan->lock);
