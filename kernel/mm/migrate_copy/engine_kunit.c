@@ -11,8 +11,10 @@
 #include <linux/kobject.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
+#include <linux/log2.h>
 #include <linux/migrate.h>
 #include <linux/mm.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 
 #include "internal.h"
@@ -20,6 +22,10 @@
 
 /* As many chunks as a job lets engines have. */
 #define MAX_CHUNKS	32
+
+/* The base pages that an engine takes at a time, unless it is told otherwise. */
+#define CHUNK_ORDER	ilog2(SZ_256K / PAGE_SIZE)
+#define CHUNK_PAGES	BIT(CHUNK_ORDER)
 
 /* Folio orders of the standard job: small and large, in no tidy sequence. */
 static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
@@ -341,7 +347,7 @@ static void engine_copies(struct kunit *test)
 static void ranges(struct kunit *test)
 {
 	static const unsigned int orders[MIGRATE_COPY_WINDOW];
-	static const unsigned int one[] = { 6 };
+	static const unsigned int one[] = { CHUNK_ORDER };
 	struct folio_set *set = copy_test_alloc(test, orders, ARRAY_SIZE(orders));
 	struct folio_set *large = copy_test_alloc(test, one, 1);
 	struct fake *fake = fake_alloc(test, "kunit", COPY);
@@ -367,8 +373,8 @@ static void ranges(struct kunit *test)
 static void neighbours(struct kunit *test)
 {
 	struct fake *fake = fake_alloc(test, "kunit", COPY);
-	struct page *src = alloc_pages(GFP_KERNEL, 6);
-	struct page *dst = alloc_pages(GFP_KERNEL, 6);
+	struct page *src = alloc_pages(GFP_KERNEL, CHUNK_ORDER);
+	struct page *dst = alloc_pages(GFP_KERNEL, CHUNK_ORDER);
 	struct folio_set *set;
 	struct result result;
 	unsigned int i;
@@ -377,14 +383,14 @@ static void neighbours(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, dst);
 	set = kunit_kzalloc(test, sizeof(*set), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, set);
-	split_page(src, 6);
-	split_page(dst, 6);
-	for (i = 0; i < 64; i++) {
+	split_page(src, CHUNK_ORDER);
+	split_page(dst, CHUNK_ORDER);
+	for (i = 0; i < CHUNK_PAGES; i++) {
 		set->pairs[i].src = page_folio(nth_page(src, i));
 		set->pairs[i].dst = page_folio(nth_page(dst, i));
 	}
-	set->nr = 64;
-	set->pages = 64;
+	set->nr = CHUNK_PAGES;
+	set->pages = CHUNK_PAGES;
 
 	migrate_copy_engine_tune(fake->engine, true, 20);
 	fake->max_pages = 1024;
@@ -393,9 +399,9 @@ static void neighbours(struct kunit *test)
 	expect_copied(test, set, &result);
 	KUNIT_EXPECT_EQ(test, 1, fake->claims);
 	KUNIT_EXPECT_EQ(test, 1, fake->chunks[0].nr_ranges);
-	KUNIT_EXPECT_EQ(test, 64, fake->chunks[0].nr_pages);
+	KUNIT_EXPECT_EQ(test, CHUNK_PAGES, fake->chunks[0].nr_pages);
 
-	for (i = 0; i < 64; i++) {
+	for (i = 0; i < CHUNK_PAGES; i++) {
 		folio_put(set->pairs[i].src);
 		folio_put(set->pairs[i].dst);
 	}
