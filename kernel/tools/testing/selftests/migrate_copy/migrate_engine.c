@@ -256,9 +256,10 @@ static void move_on(struct region *r, const struct trouble *trouble, size_t tota
 		pattern_fill(r->map, r->size, r->seed, 0, 0);
 		pthread_rwlock_unlock(&reader.lock);
 
-		require(!region_move_pages(r, from, to), "did not move");
+		require(!region_move_pages(r, from, to), "%s: did not move",
+			r->kind->name);
 		require(region_on_node(r, to) && region_intact(r),
-			"wrong after %zu MB", moved / MB);
+			"%s: wrong after %zu MB", r->kind->name, moved / MB);
 		tmp = from;
 		from = to;
 		to = tmp;

@@ -917,7 +917,8 @@ static size_t addresses(const struct region *r, size_t step, void **pages,
 
 /*
  * Names each folio once. The kernel may split a folio, move some of its pieces,
- * and leave others: a repetition names every page that is still elsewhere.
+ * and leave others: a repetition names every page that is still elsewhere. Linux
+ * 6.12 itself splits anonymous folios that no PMD maps when they move again.
  */
 int region_move_pages(struct region *r, int from, int to)
 {
@@ -944,11 +945,17 @@ int region_move_pages(struct region *r, int from, int to)
 				break;
 			}
 		}
+		/* No node: what gets no status has not moved. */
+		for (i = 0; i < n; i++)
+			status[i] = -1;
 		left = sys_move_pages(0, n, pages, nodes, status, move_flag(r));
 		if (left)
 			continue;
 		for (i = 0; i < n; i++)
 			left += status[i] != to;
+		/* The pieces of a folio that was split by an earlier move. */
+		if (!left && step < r->folio)
+			left = addresses(r, step, pages, to);
 	}
 	if (left)
 		ksft_print_msg("move_pages: %ld of %zu left, errno %d\n", left,
