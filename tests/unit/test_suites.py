@@ -7,14 +7,15 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pagehaul import cli, suites, vm
+from pagehaul import build, cli, suites, vm
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.results import Remap, Row
-from pagehaul.suites import figures, guests, lint, tap, unit
+from pagehaul.suites import arm64, figures, guests, lint, tap, unit
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary
 
 KSELFTEST = """\
@@ -444,3 +445,28 @@ def test_names_that_a_program_repeats_stay_apart() -> None:
     text = "1..4\nok 1 same\nnot ok 2 same\nok 3 # SKIP no file\nok 4 # SKIP no file\nok 4 same\n"
     names = [name for name, _ in guests.named("p", tap.parse(text))]
     assert names == ["p: same", "p: same (2)", "p: test 3", "p: test 4", "p: same (3)"]
+
+
+def test_arm64_is_tested_with_both_sizes_of_pages(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    booted: list[tuple[str, str]] = []
+
+    def run(kernel: Kernel, guest: vm.Guest, command: Sequence[str], **how: Any) -> None:
+        booted.append((kernel.arch.name, command[-1]))
+        programs = command[-1].count("@pagehaul begin")
+        how["on_output"]("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
+
+    monkeypatch.setattr(vm, "run", run)
+    monkeypatch.setattr(
+        build, "build", lambda variant, arch: replace(KERNEL, variant=variant, arch=arch)
+    )
+    monkeypatch.setattr(build, "read_options", lambda config: {"KUNIT_DEBUGFS": "y"})
+    outcomes = arm64.run()
+    for name in ("arm64", "arm64-64k"):
+        scripts = "".join(script for booted_name, script in booted if booted_name == name)
+        for what in ("kunit", "migrate_errors", "migrate_status", "migrate_content", "dcbm.ko"):
+            assert what in scripts
+        names = [outcome.name for outcome in outcomes if f"pagehaul-{name}: " in outcome.name]
+        assert len(names) == len(set(names)) == 6
+    assert {outcome.status for outcome in outcomes} == {Status.PASSED}

@@ -10,7 +10,7 @@ from rich.markup import escape
 from pagehaul import ui
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
-from pagehaul.suites import figures, guests, lint, topology, unit
+from pagehaul.suites import arm64, figures, guests, lint, topology, unit
 from pagehaul.suites.outcomes import Outcome, Status, count, failed, summary
 
 # In the order in which they run: what is quick to fail comes first.
@@ -27,6 +27,7 @@ SUITES: dict[str, Callable[[], list[Outcome]]] = {
     "topology": topology.run,
     "move": guests.move,
     "mm-selftests": guests.mm_selftests,
+    "arm64": arm64.run,
     "bench-smoke": figures.smoke,
     "path-length": figures.path_length,
 }
