@@ -8,10 +8,10 @@ from pagehaul.experiments.cell import Cell, Experiment, Shape, Size, optional
 
 CHANNELS = (1, 2, 4, 8, 16)
 QUICK_CHANNELS = (1, 4)
-QUICK_KB = (4, 64, 2048)
+QUICK_KB = (64, 2048)
 
 FULL_COUNTS = (1, 8, 64, 256, 512, 1024, 2048, 8192)
-QUICK_COUNTS = (1, 8, 64)
+QUICK_COUNTS = (1, 16)
 
 # Channels of the experiments that compare with the CPU.
 SOME_CHANNELS = 8
