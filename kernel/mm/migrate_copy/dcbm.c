@@ -87,6 +87,7 @@
 
 /* How long a channel may take for what it has, before it is terminated. */
 #define DRAIN_MS	100
+#define DRAIN_SLEEP_US	20
 
 /* When to try again to terminate a channel. */
 #define RETRY_DELAY	(HZ / 2)
@@ -379,14 +380,17 @@ static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 {
 	unsigned int nr = desc->submitted;
 	unsigned long flags = DMA_CTRL_ACK;
+	unsigned int max = READ_ONCE(descriptors);
 	struct dma_async_tx_descriptor *tx;
+	dma_cookie_t cookie;
 
-	if (dchan->outstanding >= READ_ONCE(descriptors))
+	if (dchan->outstanding >= max)
 		return -EAGAIN;
 	if (!map(dchan, desc, nr))
 		return -ENOMEM;
 
 	if (dchan->no_order || nr % INTERRUPT_EVERY == INTERRUPT_EVERY - 1 ||
+	    dchan->outstanding + 1 >= max ||
 	    (!desc->polled && nr == desc->chunk.nr_ranges - 1))
 		flags |= DMA_PREP_INTERRUPT;
 	tx = dmaengine_prep_dma_memcpy(dchan->chan, desc->dst[nr],
@@ -399,11 +403,12 @@ static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 	}
 	tx->callback_result = dcbm_done;
 	tx->callback_param = make_ticket(dchan, desc, nr);
-	desc->cookie = dmaengine_submit(tx);
-	if (dma_submit_error(desc->cookie)) {
+	cookie = dmaengine_submit(tx);
+	if (dma_submit_error(cookie)) {
 		unmap(dchan, desc, nr);
 		return -EIO;
 	}
+	desc->cookie = cookie;
 	desc->waiting |= BIT(nr);
 	desc->submitted++;
 	dchan->outstanding++;
@@ -492,6 +497,8 @@ static void pump(struct dcbm_chan *dchan)
 			pr_warn_ratelimited("%s: descriptor not taken (%d)\n",
 					    dma_chan_name(dchan->chan), err);
 			desc->error = true;
+			/* What it has need not interrupt: its last one would. */
+			desc->polled = !dchan->no_order;
 		} else {
 			issue = true;
 		}
@@ -500,7 +507,7 @@ static void pump(struct dcbm_chan *dchan)
 		if (is_over(desc))
 			finish(dchan, desc);
 	}
-	/* Not if it is broken now: what it has will be terminated. */
+	/* Also if it is broken now: it may complete before it is terminated. */
 	if (issue)
 		dma_async_issue_pending(dchan->chan);
 }
@@ -649,23 +656,27 @@ static dma_cookie_t pending_cookie(const struct dcbm_chan *dchan)
 /*
  * Let a channel that works, and gets nothing more, complete what it has: then none
  * of it has to be copied again. There are drivers, too, that do not bear to be
- * terminated while they report (zynqmp_dma goes round in circles).
+ * terminated while they report (zynqmp_dma goes round in circles): after a time-out
+ * that cannot be avoided. A caller whose chunks are late does not wait for this.
  */
 static void drain(struct dcbm_chan *dchan, unsigned int ms)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(ms);
+	unsigned long timeouts;
 	dma_cookie_t cookie;
 
 	spin_lock_irq(&dchan->lock);
+	timeouts = dchan->stats[CHAN_TIMEOUTS];
 	while (dchan->polling ||
-	       (dchan->outstanding && time_before(jiffies, end))) {
+	       (dchan->outstanding && time_before(jiffies, end) &&
+		dchan->stats[CHAN_TIMEOUTS] == timeouts)) {
 		cookie = pending_cookie(dchan);
 		spin_unlock_irq(&dchan->lock);
 		/* What raises no interrupt is reported when somebody asks. */
 		if (cookie)
 			dma_async_is_tx_complete(dchan->chan, cookie, NULL,
 						 NULL);
-		fsleep(10);
+		usleep_range(DRAIN_SLEEP_US, 2 * DRAIN_SLEEP_US);
 		spin_lock_irq(&dchan->lock);
 	}
 	spin_unlock_irq(&dchan->lock);
@@ -681,7 +692,7 @@ static void close(struct dcbm_chan *dchan)
 	int err;
 
 	spin_lock_irq(&dchan->lock);
-	works = dchan->state == CHAN_LIVE;
+	works = dchan->state != CHAN_RESETTING;
 	set_state(dchan, CHAN_BROKEN);
 	spin_unlock_irq(&dchan->lock);
 	drain(dchan, works ? DRAIN_MS : 0);
