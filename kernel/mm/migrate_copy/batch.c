@@ -59,11 +59,12 @@
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/sched.h>
+#include <linux/sizes.h>
 
 #include "internal.h"
 
 /* Base pages of a batch that are copied together; less is copied as it is moved. */
-#define MIGRATE_COPY_MIN_PAGES	64
+#define MIGRATE_COPY_MIN_PAGES	(SZ_256K / PAGE_SIZE)
 
 /* Folio pairs that wait to be copied, and what has been copied so far. */
 struct migrate_copy_window {
@@ -306,8 +307,9 @@ static void window_init(struct migrate_copy_window *win, int reason,
 }
 
 /*
- * Are there so many base pages that they may be worth somebody's help? If not,
- * nothing is won by copying them together, before they are moved.
+ * Are there so many base pages that idle CPUs may be worth their while? If not,
+ * nothing is won by copying them together, before they are moved; unless somebody
+ * has decided that it is, or they are to be copied by something else.
  */
 static bool worth_batching(const struct list_head *src_folios)
 {
@@ -316,7 +318,10 @@ static bool worth_batching(const struct list_head *src_folios)
 
 	if (list_empty(src_folios))
 		return false;
-	if (READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS)
+	if (migrate_copy_offloading() ||
+	    READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS ||
+	    READ_ONCE(migrate_copy_min_helper_kb) != MIGRATE_COPY_AUTO ||
+	    READ_ONCE(migrate_copy_nontemporal) != MIGRATE_COPY_NT_NEVER)
 		return true;
 
 	list_for_each_entry(src, src_folios, lru) {

@@ -888,6 +888,7 @@ static void forget(struct migrate_copy_engine *engine)
 {
 	WRITE_ONCE(engine->chunk_ns, 0);
 	WRITE_ONCE(engine->chunk_dev, 0);
+	WRITE_ONCE(engine->chunk_pages, 0);
 }
 
 /**

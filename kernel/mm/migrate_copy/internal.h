@@ -273,6 +273,7 @@ enum {
 	MIGRATE_COPY_NT_ALWAYS,
 };
 
+extern unsigned int migrate_copy_nontemporal;
 int migrate_copy_page_nontemporal(struct page *dst, struct page *src);
 void migrate_copy_nontemporal_done(void);
 bool migrate_copy_is_nontemporal(int reason, int nid);

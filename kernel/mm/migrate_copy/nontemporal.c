@@ -27,7 +27,7 @@ static const char * const nontemporal_names[] = {
 	[MIGRATE_COPY_NT_ALWAYS]	= "always",
 };
 
-static unsigned int nontemporal = MIGRATE_COPY_NT_NEVER;
+unsigned int migrate_copy_nontemporal = MIGRATE_COPY_NT_NEVER;
 
 #ifdef CONFIG_X86_64
 #include <asm/asm.h>
@@ -120,7 +120,7 @@ void migrate_copy_nontemporal_done(void)
  */
 bool migrate_copy_is_nontemporal(int reason, int nid)
 {
-	switch (READ_ONCE(nontemporal)) {
+	switch (READ_ONCE(migrate_copy_nontemporal)) {
 	case MIGRATE_COPY_NT_ALWAYS:
 		return true;
 	case MIGRATE_COPY_NT_FAR:
@@ -141,8 +141,9 @@ bool migrate_copy_is_nontemporal(int reason, int nid)
  */
 ssize_t migrate_copy_nontemporal_print(char *buf)
 {
-	return sysfs_emit(buf, "%s\n",
-			  nontemporal_names[READ_ONCE(nontemporal)]);
+	unsigned int choice = READ_ONCE(migrate_copy_nontemporal);
+
+	return sysfs_emit(buf, "%s\n", nontemporal_names[choice]);
 }
 
 /**
@@ -161,6 +162,6 @@ int migrate_copy_nontemporal_parse(const char *text)
 		return choice;
 	if (!HAVE_NONTEMPORAL && choice != MIGRATE_COPY_NT_NEVER)
 		return -EOPNOTSUPP;
-	WRITE_ONCE(nontemporal, choice);
+	WRITE_ONCE(migrate_copy_nontemporal, choice);
 	return 0;
 }
