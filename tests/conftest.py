@@ -39,6 +39,17 @@ bzImage:
 }
 
 
+# What every pretended guest begins with: it finds its ports, and says that it boots.
+GUEST_PROLOGUE = """\
+echo "$@" > "$0.arguments"
+port() { echo "$@" | grep -o "id=pagehaul-$want,path=[^ ]*" | sed 's/.*path=//'; }
+want=stdout; out=$(port "$@")
+want=stderr; err=$(port "$@")
+want=status; status=$(port "$@")
+echo "[    0.000000] Linux version 6.12.99"
+"""
+
+
 def _bzimage(release: str) -> bytes:
     """The header of a bootable image of that release."""
     header = bytearray(0x1000)
@@ -105,6 +116,12 @@ def fake_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
         return path
 
     return make
+
+
+@pytest.fixture
+def fake_guest(fake_command: Callable[[str, str], Path]) -> Callable[[str, str], Path]:
+    """Put a guest that behaves as a script says in place of the command that boots one."""
+    return lambda name, script: fake_command(name, GUEST_PROLOGUE + script)
 
 
 @pytest.fixture

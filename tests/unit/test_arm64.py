@@ -17,26 +17,20 @@ from pagehaul.vm import Guest, GuestError
 
 Fake = Callable[[str, str], Path]
 
-# Gives the paths of the ports to a pretended guest, and unpacks its files.
-PROLOGUE = """\
-echo "$@" > "$0.arguments"
-port() { echo "$@" | grep -o "id=pagehaul-$want,path=[^ ]*" | sed 's/.*path=//'; }
-want=stdout; out=$(port "$@")
-want=stderr; err=$(port "$@")
-want=status; status=$(port "$@")
+# Unpacks the files of a pretended guest.
+UNPACK = """\
 initrd=$(echo "$@" | sed 's/.*-initrd //; s/ .*//')
 mkdir -p "$0.files"
 (cd "$0.files" && cpio --extract --quiet --make-directories < "$initrd")
 cpio --list --verbose --numeric-uid-gid --quiet < "$initrd" > "$0.list"
-echo "[    0.000000] Linux version 6.12.99"
 """
 
 
 class Board:
     """Runs a command in a guest that behaves as a script says."""
 
-    def __init__(self, fake_command: Fake, tmp_path: Path) -> None:
-        self._fake = fake_command
+    def __init__(self, fake_guest: Fake, tmp_path: Path) -> None:
+        self._fake = fake_guest
         self._tmp = tmp_path
         self.kernel = Kernel(
             "pagehaul", tmp_path / "tree", tmp_path / "Image", tmp_path / "c", "6.12.99", ARM64_64K
@@ -44,7 +38,7 @@ class Board:
         self.qemu = tmp_path / "fake-bin/qemu-system-aarch64"
 
     def __call__(self, script: str, guest: Guest | None = None, **how: Any) -> vm.Result:
-        self._fake("qemu-system-aarch64", PROLOGUE + script)
+        self._fake("qemu-system-aarch64", UNPACK + script)
         guest = guest or Guest(memory_mb=512)
         log = self._tmp / "guest.log"
         return vm.run(self.kernel, guest, ["echo", "a b"], timeout=20, log=log, **how)
@@ -60,7 +54,11 @@ class Board:
 
 @pytest.fixture
 def board(
-    cache: Path, fake_command: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache: Path,
+    fake_command: Fake,
+    fake_guest: Fake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Board:
     busybox = tmp_path / "unpacked/usr/bin/busybox"
     busybox.parent.mkdir(parents=True)
@@ -79,7 +77,7 @@ def board(
     monkeypatch.setattr(host, "need_for", lambda group: None)
     monkeypatch.setattr(debian, "unpack", lambda package, arch: tmp_path / "unpacked")
     monkeypatch.setattr(cprogs, "selftests", lambda *words: programs)
-    return Board(fake_command, tmp_path)
+    return Board(fake_guest, tmp_path)
 
 
 def test_streams_and_status_come_back(board: Board) -> None:

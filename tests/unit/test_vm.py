@@ -16,26 +16,16 @@ from pagehaul.vm import Guest, GuestError
 
 Fake = Callable[[str, str], Path]
 
-# Gives the paths of the ports to a pretended guest, and says that it powers off by itself.
-PROLOGUE = """\
-echo "$@" > "$0.arguments"
-port() { echo "$@" | grep -o "id=pagehaul-$want,path=[^ ]*" | sed 's/.*path=//'; }
-want=stdout; out=$(port "$@")
-want=stderr; err=$(port "$@")
-want=status; status=$(port "$@")
-echo "[    0.000000] Linux version 6.12.99"
-"""
-
 
 class Booted:
     """Runs a command in a guest that behaves as a script says."""
 
-    def __init__(self, fake_command: Fake, tmp_path: Path) -> None:
-        self._fake = fake_command
+    def __init__(self, fake_guest: Fake, tmp_path: Path) -> None:
+        self._fake = fake_guest
         self._tmp = tmp_path
 
     def __call__(self, script: str, *, timeout: float = 20, **how: Any) -> vm.Result:
-        self.vng = self._fake("vng", PROLOGUE + script)
+        self.vng = self._fake("vng", script)
         self.log = self._tmp / "logs/guest.log"
         image = self._tmp / "bzImage"
         kernel = Kernel("vanilla", self._tmp, image, self._tmp / ".config", "6.12.99")
@@ -44,10 +34,8 @@ class Booted:
 
 
 @pytest.fixture
-def boot(
-    fake_command: Fake, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> Booted:
-    booted = Booted(fake_command, tmp_path)
+def boot(fake_guest: Fake, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Booted:
+    booted = Booted(fake_guest, tmp_path)
     monkeypatch.setattr(host, "need_for", lambda group: None)
     monkeypatch.setattr(vm, "_vng_path", lambda: tmp_path / "fake-bin/vng")
     return booted
