@@ -186,21 +186,13 @@ static void move_and_compare(const struct payer *payer)
 	require(!elsewhere, "another cgroup has paid");
 }
 
-static void mtcopy_set(const char *knob, uint64_t value)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), ENGINES_DIR "/mtcopy/%s", knob);
-	require(!file_write_number(path, value), "cannot write %s", path);
-}
-
 static void mtcopy_start(void)
 {
 	require(!module_load(mtcopy_path, ""), "cannot load %s: %s", mtcopy_path,
 		strerror(errno));
-	mtcopy_set("min_kb", 0);
-	mtcopy_set("threads", 2);
-	mtcopy_set("offloading", 1);
+	engine_knob("mtcopy", "min_kb", 0);
+	engine_knob("mtcopy", "threads", 2);
+	engine_knob("mtcopy", "offloading", 1);
 }
 
 static void test_charge(const void *arg)

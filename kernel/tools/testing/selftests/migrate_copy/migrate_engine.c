@@ -107,11 +107,7 @@ static const struct trouble {
 
 static void engine_set(const char *knob, uint64_t value)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), ENGINES_DIR "/%s/%s", engine, knob);
-	require(!file_write_number(path, value), "cannot write %llu to %s",
-		(unsigned long long)value, path);
+	engine_knob(engine, knob, value);
 }
 
 static uint64_t engine_get(const char *name)

@@ -217,6 +217,15 @@ int module_unload(const char *name)
 	return syscall(SYS_delete_module, name, O_NONBLOCK);
 }
 
+void engine_knob(const char *engine, const char *knob, uint64_t value)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), ENGINES_DIR "/%s/%s", engine, knob);
+	require(!file_write_number(path, value), "cannot write %llu to %s",
+		(unsigned long long)value, path);
+}
+
 static bool knob(const char *name, uint64_t value)
 {
 	char path[128];

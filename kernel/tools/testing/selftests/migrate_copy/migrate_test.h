@@ -95,6 +95,8 @@ bool file_exists(const char *path);
 /* Kernel modules, by the path of one and by its name; 0, or -1 and errno. */
 int module_load(const char *path, const char *params);
 int module_unload(const char *name);
+/* Set a knob of a copy engine, or fail the test. */
+void engine_knob(const char *engine, const char *knob, uint64_t value);
 
 /* The two nodes between which memory is moved; skips the test without them. */
 void nodes_find(int *from, int *to);
