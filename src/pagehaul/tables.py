@@ -25,7 +25,6 @@ DIES_CAVEAT = (
     "hardware, by --host."
 )
 
-
 SOFTDMA_CAVEAT = (
     f"Channels are threads of softdma, held to {CHANNEL_MB} MB/s each: how they scale, fall back "
     "and free the CPU is to be seen, not the speed of hardware. batch_pages: base pages in a batch."
