@@ -20,6 +20,9 @@ from pagehaul.ui import Step, run_logged
 
 VARIANTS = ("vanilla", "pagehaul", "debug")
 
+# Those of our kernel that look for mistakes of their own. They are slow, and need more memory.
+DEBUG_VARIANTS = ("debug",)
+
 CONFIGS = REPO / "configs"
 # What a variant has after "base" and what its architecture needs.
 _FRAGMENTS: dict[str, tuple[str, ...]] = {

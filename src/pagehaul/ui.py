@@ -26,9 +26,11 @@ _HEARTBEAT_S = 30.0
 # Lines of a failed command's output that its error message repeats.
 _TAIL_LINES = 12
 
-# Steps may nest (a benchmark builds a kernel); rich draws one live display at a time, so that the
-# steps share it, one row each.
+# Steps may nest (a benchmark builds a kernel), or run at once in threads; rich draws one live
+# display at a time, so that the steps share it, one row each, until the last of them ends.
 _live: Progress | None = None
+_live_steps = 0
+_live_lock = threading.Lock()
 
 
 class Step:
@@ -60,12 +62,32 @@ class Step:
 @contextmanager
 def step(title: str, log: Path | None = None) -> Iterator[Step]:
     """Show `title` with the elapsed time while the block runs, and its total time at the end."""
-    global _live
-    own: Progress | None = None
+    progress: Progress | None = None
     task: TaskID | None = None
     if console.is_terminal:
+        progress = _join_display()
+        task = progress.add_task(escape(title), total=None, detail="")
+    else:
+        console.print(f"{escape(title)} ...")
+    current = Step(title, progress, task)
+    ok = False
+    try:
+        yield current
+        ok = True
+    finally:
+        if progress is not None and task is not None:
+            progress.remove_task(task)
+            _leave_display(progress)
+        mark = "[green]done[/]" if ok else "[red]failed[/]"
+        where = f" [dim](log: {escape(str(log))})[/]" if log is not None and not ok else ""
+        console.print(f"{mark} {escape(title)} [dim]{current.seconds:.1f} s[/]{where}")
+
+
+def _join_display() -> Progress:
+    global _live, _live_steps
+    with _live_lock:
         if _live is None:
-            own = _live = Progress(
+            _live = Progress(
                 SpinnerColumn(),
                 TextColumn("{task.description}"),
                 TextColumn("[dim]{task.fields[detail]}"),
@@ -73,24 +95,18 @@ def step(title: str, log: Path | None = None) -> Iterator[Step]:
                 console=console,
                 transient=True,
             )
-            own.start()
-        task = _live.add_task(escape(title), total=None, detail="")
-    else:
-        console.print(f"{escape(title)} ...")
-    current = Step(title, _live, task)
-    ok = False
-    try:
-        yield current
-        ok = True
-    finally:
-        if _live is not None and task is not None:
-            _live.remove_task(task)
-        if own is not None:
-            own.stop()
+            _live.start()
+        _live_steps += 1
+        return _live
+
+
+def _leave_display(progress: Progress) -> None:
+    global _live, _live_steps
+    with _live_lock:
+        _live_steps -= 1
+        if not _live_steps:
+            progress.stop()
             _live = None
-        mark = "[green]done[/]" if ok else "[red]failed[/]"
-        where = f" [dim](log: {escape(str(log))})[/]" if log is not None and not ok else ""
-        console.print(f"{mark} {escape(title)} [dim]{current.seconds:.1f} s[/]{where}")
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

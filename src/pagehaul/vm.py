@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -198,6 +199,7 @@ def run(
     on_restart: Callable[[], None] | None = None,
     allow: Sequence[str] = (),
     watched: Sequence[Path] = (),
+    stop: threading.Event | None = None,
 ) -> Result:
     """Boot `kernel` in `guest`, run `command` as root with the repository as working directory.
 
@@ -205,10 +207,11 @@ def run(
 
     timeout, in seconds, covers the boot. on_output gets ("stdout"|"stderr", data) as it comes.
     allow are regular expressions of console messages that would be an error otherwise. watched are
-    directories in which the guest is to see what changes on the host meanwhile. A non-zero
-    exit status is the caller's business; GuestError is raised, with the last lines of the console,
-    when the kernel panics, oopses, warns or hangs, when the guest ends before its command, and when
-    the time is up. The console's log is kept in any case.
+    directories in which the guest is to see what changes on the host meanwhile. stop is for another
+    thread to set, to end the guest. A non-zero exit status is the caller's business; GuestError is
+    raised, with the last lines of the console, when the kernel panics, oopses, warns or hangs, when
+    the guest ends before its command, and when the time is up or the guest is stopped. The
+    console's log is kept in any case.
 
     A guest that the emulation itself brings down is booted again, and its log kept beside that of
     the next one; once the command has begun, only if there is on_restart, which is told to forget
@@ -223,7 +226,7 @@ def run(
         work = Path(tempfile.mkdtemp(prefix="guest-", dir=cache_dir()))
         try:
             return _run(
-                kernel, guest, command, timeout, log, stdin, on_output, allow, watched, work
+                kernel, guest, command, timeout, log, stdin, on_output, allow, watched, work, stop
             )
         except _StaleBreakpoint as broken:
             if boot == _BOOTS or (broken.began and on_restart is None):
@@ -252,6 +255,7 @@ def _run(
     allow: Sequence[str],
     watched: Sequence[Path],
     work: Path,
+    stop: threading.Event | None,
 ) -> Result:
     x86 = kernel.arch is X86_64
     if x86:
@@ -306,6 +310,8 @@ def _run(
                 elif streams["status"].endswith(b"\n") and overdue.startswith("not finished"):
                     overdue = f"not powered off {_POWER_OFF_S:.0f} s after its command ended"
                     deadline = now + _POWER_OFF_S
+                elif stop is not None and stop.is_set():
+                    overdue, deadline = "stopped", now
                 expired = alive and now >= deadline
             for name, descriptor in fifos.items():
                 _drain(descriptor, name, streams[name], on_output)

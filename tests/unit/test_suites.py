@@ -4,6 +4,7 @@
 import argparse
 import re
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pagehaul import build, cli, suites, vm
+from pagehaul import build, cli, cprogs, host, suites, vm
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.results import Remap, Row
@@ -155,6 +156,41 @@ def test_an_unknown_suite_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -
     assert "nonsense" in capsys.readouterr().err
 
 
+def test_a_variant_runs_what_is_for_variants(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache: Path
+) -> None:
+    def of_variant(variant: str) -> list[Outcome]:
+        return [passed(f"on {variant}"), failed(f"not on {variant}", "why")]
+
+    monkeypatch.setattr(suites, "OF_VARIANTS", {"kunit": of_variant})
+    assert cli.main(["test", "--variant", "debug"]) == 1
+    output = capsys.readouterr()
+    assert output.out == "1 passed, 1 failed, 0 skipped\n"
+    assert "not on debug" in output.err
+
+
+def test_a_variant_refuses_suites_that_are_not_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["test", "--variant", "debug", "--suite", "lint"]) == 1
+    assert "--variant debug is not for lint" in capsys.readouterr().err
+
+
+def test_a_variant_that_looks_for_mistakes_gets_time_and_memory(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    given: list[tuple[float, int]] = []
+
+    def run(kernel: Kernel, guest: vm.Guest, command: Sequence[str], **how: Any) -> None:
+        given.append((how["timeout"], guest.memory_mb))
+
+    monkeypatch.setattr(vm, "run", run)
+    for variant in ("pagehaul", "debug"):
+        kernel = replace(KERNEL, variant=variant)
+        guests.run_programs("suite", kernel, vm.Guest(memory_mb=2048), PROGRAMS)
+    (time, memory), (debug_time, debug_memory) = given
+    assert debug_time > time
+    assert debug_memory > memory == 2048
+
+
 def test_suites_may_be_repeated() -> None:
     parser = argparse.ArgumentParser()
     suites.add_arguments(parser)
@@ -280,6 +316,7 @@ def guest_that_prints(
         log: Path,
         on_output: Callable[[str, bytes], None],
         on_restart: Callable[[], None],
+        stop: threading.Event | None,
     ) -> None:
         commands.append(command)
         on_output("stdout", b"what a guest said that was broken and booted again")
@@ -410,35 +447,73 @@ def results_of(*statuses: str) -> dict[str, Outcome]:
 
 def test_what_differs_once_is_decided_by_three_runs() -> None:
     """A test that depends on time fails on any kernel now and then."""
-    runs = {
-        "vanilla": [results_of("passed", "failed"), *[results_of("passed", "passed")] * 2],
-        "pagehaul": [results_of("passed", "passed")] * 3,
-    }
-
-    def run(variant: str) -> dict[str, Outcome]:
-        return runs[variant].pop(0)
-
-    outcomes = guests.compare_runs(run)
+    good = results_of("passed", "passed")
+    runs = [[results_of("passed", "failed"), good], [good, good], [good, good]]
+    outcomes = guests.compare_runs(lambda: runs.pop(0))
     assert [each.status for each in outcomes] == [Status.PASSED] * 2
-    assert runs == {"vanilla": [], "pagehaul": []}
+    assert not runs
 
 
 def test_what_differs_always_fails() -> None:
-    runs = {"vanilla": results_of("passed", "passed"), "pagehaul": results_of("passed", "failed")}
-    outcomes = guests.compare_runs(lambda variant: runs[variant])
+    run = [results_of("passed", "passed"), results_of("passed", "failed")]
+    outcomes = guests.compare_runs(lambda: run)
     assert [each.status for each in outcomes] == [Status.PASSED, Status.FAILED]
 
 
 def test_what_agrees_is_run_once() -> None:
-    calls: list[str] = []
-
-    def run(variant: str) -> dict[str, Outcome]:
-        calls.append(variant)
-        return results_of("passed", "failed", "skipped")
-
-    outcomes = guests.compare_runs(run)
-    assert calls == ["vanilla", "pagehaul"]
+    same = results_of("passed", "failed", "skipped")
+    runs = [[same, same]]
+    outcomes = guests.compare_runs(lambda: runs.pop(0))
     assert [each.status for each in outcomes] == [Status.PASSED, Status.SKIPPED, Status.SKIPPED]
+
+
+def test_what_ends_one_stops_the_others() -> None:
+    def wait(stop: threading.Event) -> str:
+        assert stop.wait(20), "nobody has stopped it"
+        return "stopped"
+
+    def end(stop: threading.Event) -> str:
+        raise PagehaulError("no memory")
+
+    with pytest.raises(PagehaulError, match="no memory"):
+        guests.at_once([end, wait])
+
+
+def test_works_at_once_give_their_results_in_order() -> None:
+    first_may_end = threading.Event()
+
+    def first(stop: threading.Event) -> int:
+        assert first_may_end.wait(20), "the second never ran"
+        return 1
+
+    def second(stop: threading.Event) -> int:
+        first_may_end.set()
+        return 2
+
+    assert guests.at_once([first, second]) == [1, 2]
+
+
+def test_the_kernels_own_tests_run_on_both_kernels(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    booted: list[tuple[str, str]] = []
+
+    def run(kernel: Kernel, guest: vm.Guest, command: Sequence[str], **how: Any) -> None:
+        booted.append((kernel.variant, command[-1]))
+        programs = command[-1].count("@pagehaul begin")
+        how["on_output"]("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
+
+    monkeypatch.setattr(vm, "run", run)
+    monkeypatch.setattr(host, "require", lambda *packages: None)
+    monkeypatch.setattr(build, "build", lambda variant: replace(KERNEL, variant=variant))
+    monkeypatch.setattr(cprogs, "selftests", lambda *words: cache)
+    outcomes = guests.mm_selftests()
+    assert {outcome.status for outcome in outcomes} == {Status.PASSED}
+    for variant in ("vanilla", "pagehaul"):
+        scripts = "".join(script for name, script in booted if name == variant)
+        assert "./migration" in scripts
+        # Without a file system that has large folios, most of its tests would be skipped.
+        assert re.search(r"mount -o loop \S+ (\S+) && ./split_huge_page_test \1", scripts)
 
 
 def test_names_that_a_program_repeats_stay_apart() -> None:

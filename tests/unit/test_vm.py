@@ -2,6 +2,7 @@
 """Running guests, with a pretended vng: what comes back, what is an error, what is left behind."""
 
 import re
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -210,6 +211,16 @@ def test_guest_that_does_not_power_off_is_an_error(
     with pytest.raises(GuestError, match="not powered off"):
         boot('echo 0 > "$status"; sleep 98763')
     assert not alive("sleep 98763")
+
+
+def test_another_thread_stops_a_guest(boot: Booted, alive: Callable[[str], bool]) -> None:
+    stop = threading.Event()
+    timer = threading.Timer(1, stop.set)
+    timer.start()
+    with pytest.raises(GuestError, match="stopped"):
+        boot("sleep 98761", stop=stop)
+    timer.join()
+    assert not alive("sleep 98761")
 
 
 def test_interrupt_kills_the_guest(

@@ -3,11 +3,13 @@
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from rich.markup import escape
 
 from pagehaul import ui
+from pagehaul.build import DEBUG_VARIANTS
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
 from pagehaul.suites import arm64, figures, guests, lint, topology, unit
@@ -32,6 +34,19 @@ SUITES: dict[str, Callable[[], list[Outcome]]] = {
     "arm64": arm64.run,
 }
 
+# These can test another variant of our kernel.
+OF_VARIANTS: dict[str, Callable[[str], list[Outcome]]] = {
+    "kunit": guests.kunit,
+    "errors": guests.errors,
+    "status": guests.status,
+    "content": guests.content,
+    "pinned": guests.pinned,
+    "charge": guests.charge,
+    "engines": guests.engines,
+    "topology": topology.run,
+    "move": guests.move,
+}
+
 # Runs when it is asked for only: it installs a cross compiler and builds two more kernels, which
 # would take as long as half of the rest.
 ON_REQUEST = ("arm64",)
@@ -47,20 +62,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"only this one; may be repeated: {', '.join(SUITES)}; without it all run, but for "
         f"{', '.join(ON_REQUEST)}",
     )
+    parser.add_argument(
+        "--variant",
+        choices=("pagehaul", *DEBUG_VARIANTS),
+        default="pagehaul",
+        help="of our kernel; those that look for mistakes of their own run, alone, "
+        f"{', '.join(OF_VARIANTS)}",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the suites; 1 when a test failed."""
-    return run_suites(args.suite or [name for name in SUITES if name not in ON_REQUEST])
+    if args.variant == "pagehaul":
+        return run_suites(args.suite or [name for name in SUITES if name not in ON_REQUEST])
+    names = args.suite or list(OF_VARIANTS)
+    if others := [name for name in names if name not in OF_VARIANTS]:
+        raise PagehaulError(
+            f"--variant {args.variant} is not for {', '.join(others)}: "
+            f"use one of {', '.join(OF_VARIANTS)}"
+        )
+    return run_suites(names, {name: partial(OF_VARIANTS[name], args.variant) for name in names})
 
 
-def run_suites(names: Sequence[str]) -> int:
+def run_suites(
+    names: Sequence[str], found_in: Mapping[str, Callable[[], list[Outcome]]] | None = None
+) -> int:
     """Run the suites `names`, each once, and sum up on stdout; 1 when a test failed."""
+    by_name = SUITES if found_in is None else found_in
     found: dict[str, list[Outcome]] = {}
     for name in dict.fromkeys(names):
         started = time.monotonic()
         ui.console.print(f"[bold]Suite {name}[/]")
-        found[name] = _run_suite(SUITES[name])
+        found[name] = _run_suite(by_name[name])
         seconds = time.monotonic() - started
         ui.console.print(f"Suite {name}: {summary(found[name])} [dim]in {seconds:.0f} s[/]")
     everything = [outcome for outcomes in found.values() for outcome in outcomes]

@@ -4,10 +4,14 @@
 import re
 import shlex
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from pagehaul import build, cprogs, host, ui, vm
 from pagehaul.build import Kernel
@@ -41,25 +45,38 @@ _GIGANTIC_GUEST = replace(
 # Seconds that a guest may take, boot included.
 _TIMEOUT_S = 1800.0
 
+# A kernel that looks for its own mistakes takes so many times as long, and needs so many times the
+# memory.
+_DEBUG_TIME = 4
+_DEBUG_MEMORY = 1.5
+
 _KUNIT_GLOB = "migrate_copy*"
 
 # How much moves with each fault of an engine (MiB), and how often one is loaded and unloaded.
 _ENGINE_MB = 64
 _ENGINE_CYCLES = 20
 
-# The kernel's own tests that concern migration. `migration` moves a page to and fro for 20 seconds
-# in each of its tests.
-_MM_PROGRAMS = (
-    "migration",
-    "compaction_test",
-    "ksm_functional_tests",
-    "split_huge_page_test",
-    "mlock2-tests",
-    "hugetlb-soft-offline",
+# The kernel's own tests that concern migration, and their arguments. These use all CPUs for a
+# certain time: `migration` moves a page to and fro for 20 seconds in each of its tests.
+_MM_TIMED = {"migration": "", "compaction_test": ""}
+# These are on one CPU, so that both kernels can have theirs at once. To split the page cache, they
+# need a file system with large folios.
+_XFS = "/run/xfs"
+_MAKE_XFS = (
+    f"truncate -s 512M {_XFS}.img && mkfs.xfs -q {_XFS}.img && mkdir -p {_XFS} && "
+    f"mount -o loop {_XFS}.img {_XFS}"
 )
+_MM_SINGLE = {
+    "ksm_functional_tests": "",
+    "split_huge_page_test": _XFS,
+    "mlock2-tests": "",
+    "hugetlb-soft-offline": "",
+}
 
 # How often they are run again where the kernels differ: with the first run, an odd number.
 _MORE_RUNS = 2
+
+_T = TypeVar("_T")
 
 _MARK = "@pagehaul"
 _END = re.compile(rf"{_MARK} end (\d+)")
@@ -74,12 +91,17 @@ class Program:
 
 
 def run_programs(
-    suite: str, kernel: Kernel, guest: vm.Guest, programs: Sequence[Program]
+    suite: str,
+    kernel: Kernel,
+    guest: vm.Guest,
+    programs: Sequence[Program],
+    stop: threading.Event | None = None,
 ) -> dict[str, list[Outcome]]:
     """Run `programs` one after the other in one guest, and return what each reported.
 
     A program that did not come to its end, with its guest or alone, has a failed test that says
-    so. The output is in a log of its own, beside that of the console.
+    so; as when another thread sets `stop`. The output is in a log of its own, beside that of the
+    console.
     """
     log = log_dir() / f"test-{suite}-{kernel.label}.log"
     script = "".join(
@@ -88,7 +110,7 @@ def run_programs(
         f"echo; echo '{_MARK} end '$status\n"
         for program in programs
     )
-    received, error = _run_script(suite, kernel, guest, script, log)
+    received, error = _run_script(suite, kernel, guest, script, log, stop)
     parts = received.decode(errors="replace").split(f"{_MARK} begin\n")[1:]
     outcomes = {}
     for number, program in enumerate(programs):
@@ -101,10 +123,19 @@ def run_programs(
 
 
 def _run_script(
-    suite: str, kernel: Kernel, guest: vm.Guest, script: str, log: Path
+    suite: str,
+    kernel: Kernel,
+    guest: vm.Guest,
+    script: str,
+    log: Path,
+    stop: threading.Event | None,
 ) -> tuple[bytes, str]:
     """Run a shell script in a guest; return its stdout, and what ended the guest, or ""."""
     received = bytearray()
+    timeout = _TIMEOUT_S
+    if kernel.variant in build.DEBUG_VARIANTS:
+        timeout *= _DEBUG_TIME
+        guest = replace(guest, memory_mb=int(guest.memory_mb * _DEBUG_MEMORY))
     with ui.step(f"{suite} on {kernel.label}", log) as step, log.open("ab") as out:
         out.truncate(0)
 
@@ -124,10 +155,11 @@ def _run_script(
                 kernel,
                 guest,
                 ["sh", "-c", script],
-                timeout=_TIMEOUT_S,
+                timeout=timeout,
                 log=log.with_suffix(".console.log"),
                 on_output=listen,
                 on_restart=forget,
+                stop=stop,
             )
         except vm.GuestError as caught:
             return bytes(received), str(caught)
@@ -167,9 +199,9 @@ def run_kunit(kernel: Kernel, guest: vm.Guest) -> list[Outcome]:
     return flat(run_programs("kunit", kernel, guest, [Program("kunit", command)]), kernel)
 
 
-def kunit() -> list[Outcome]:
-    """Run the tests inside our kernel."""
-    return run_kunit(build.build("pagehaul"), _GUEST)
+def kunit(ours: str = "pagehaul") -> list[Outcome]:
+    """Run the tests inside our kernel, the variant `ours` of it."""
+    return run_kunit(build.build(ours), _GUEST)
 
 
 def _our_programs(
@@ -177,13 +209,19 @@ def _our_programs(
     program: str,
     arguments: Mapping[str, Sequence[str]],
     guest: vm.Guest = _GUEST,
+    ours: str = "pagehaul",
 ) -> list[Outcome]:
-    """Run one of our programs on both kernels; `arguments` are those of each kernel's runs."""
+    """Run one of our programs on both kernels; `arguments` are those of each kernel's runs.
+
+    Another variant than the one that is measured has the unmodified kernel not beside it.
+    """
     outcomes: list[Outcome] = []
-    directory = cprogs.selftests(build.build("pagehaul").tree, "migrate_copy", [program])
-    for variant, words in arguments.items():
-        kernel = build.build(variant)
-        binary = shlex.quote(str(directory / program))
+    directory = cprogs.selftests(build.build(ours).tree, "migrate_copy", [program])
+    binary = shlex.quote(str(directory / program))
+    for side, words in arguments.items():
+        if side == "vanilla" and ours != "pagehaul":
+            continue
+        kernel = build.build("vanilla" if side == "vanilla" else ours)
         programs = [
             Program(program if len(words) == 1 else f"{program} {word}", f"{binary} {word}")
             for word in words
@@ -192,89 +230,120 @@ def _our_programs(
     return outcomes
 
 
-def content() -> list[Outcome]:
+def content(ours: str = "pagehaul") -> list[Outcome]:
     """Check content and node of every kind of memory, moved in every way, in every mode."""
     host.require("e2fsprogs", "xfsprogs")
     runs = {kernel: [f"-x {_GIGANTIC_KIND} {modes}"] for kernel, modes in _ALL_MODES.items()}
-    outcomes = _our_programs("content", "migrate_content", runs)
-    if memory_available_mb() < _GIGANTIC_MEMORY_MB + _HOST_RESERVE_MB:
-        why = f"this host has less than {_GIGANTIC_MEMORY_MB + _HOST_RESERVE_MB} MiB available"
+    outcomes = _our_programs("content", "migrate_content", runs, ours=ours)
+    needed = int(_GIGANTIC_MEMORY_MB * (_DEBUG_MEMORY if ours in build.DEBUG_VARIANTS else 1))
+    if memory_available_mb() < needed + _HOST_RESERVE_MB:
+        why = f"this host has less than {needed + _HOST_RESERVE_MB} MiB available"
         return [*outcomes, skipped(f"{_GIGANTIC_KIND}, all ways and modes", why)]
     # Memory for 1 GB pages would leave too little of the movable memory that the others need.
     runs = {kernel: [f"-k {_GIGANTIC_KIND} {modes}"] for kernel, modes in _ALL_MODES.items()}
-    return outcomes + _our_programs("content-1g", "migrate_content", runs, _GIGANTIC_GUEST)
+    return outcomes + _our_programs("content-1g", "migrate_content", runs, _GIGANTIC_GUEST, ours)
 
 
-def pinned() -> list[Outcome]:
+def pinned(ours: str = "pagehaul") -> list[Outcome]:
     """Check pinned pages, writers and lockless readers beside the migration."""
     host.require("e2fsprogs", "xfsprogs")
     runs = {kernel: [modes] for kernel, modes in _ALL_MODES.items()}
-    return _our_programs("pinned", "migrate_pinned", runs)
+    return _our_programs("pinned", "migrate_pinned", runs, ours=ours)
 
 
-def errors() -> list[Outcome]:
+def errors(ours: str = "pagehaul") -> list[Outcome]:
     """Check the errors of the system calls, alike on both kernels, and of the controls."""
-    return _our_programs(
-        "errors", "migrate_errors", {"vanilla": ["calls"], "pagehaul": ["calls", "knobs"]}
-    )
+    runs = {"vanilla": ["calls"], "pagehaul": ["calls", "knobs"]}
+    return _our_programs("errors", "migrate_errors", runs, ours=ours)
 
 
-def status() -> list[Outcome]:
+def status(ours: str = "pagehaul") -> list[Outcome]:
     """Check the status of every page of long lists, alike on both kernels and in every mode."""
     runs = {kernel: [modes] for kernel, modes in _ALL_MODES.items()}
-    return _our_programs("status", "migrate_status", runs)
+    return _our_programs("status", "migrate_status", runs, ours=ours)
 
 
-def charge() -> list[Outcome]:
+def charge(ours: str = "pagehaul") -> list[Outcome]:
     """Check which cgroup pays for those who help."""
-    kernel = build.build("pagehaul")
-    mtcopy = shlex.quote(str(build.module(kernel, "mtcopy")))
-    return _our_programs("charge", "migrate_charge", {"pagehaul": [mtcopy]})
+    mtcopy = shlex.quote(str(build.module(build.build(ours), "mtcopy")))
+    return _our_programs("charge", "migrate_charge", {"pagehaul": [mtcopy]}, ours=ours)
 
 
-def engines() -> list[Outcome]:
+def engines(ours: str = "pagehaul") -> list[Outcome]:
     """Check the copy engines while everything goes wrong that can."""
-    kernel = build.build("pagehaul")
+    kernel = build.build(ours)
     words = [f"-b {_ENGINE_MB} -c {_ENGINE_CYCLES}"]
     for option, name in (("-d", "dcbm"), ("-m", "mtcopy"), ("-s", "softdma")):
         words += [option, shlex.quote(str(build.module(kernel, name)))]
-    return _our_programs("engines", "migrate_engine", {"pagehaul": [" ".join(words)]})
+    return _our_programs("engines", "migrate_engine", {"pagehaul": [" ".join(words)]}, ours=ours)
 
 
 def mm_selftests() -> list[Outcome]:
     """Run the kernel's own tests: the same result of each on both kernels."""
+    host.require("xfsprogs")
+    kernels = [build.build(variant) for variant in ("vanilla", "pagehaul")]
+    # Both kernels get the same programs.
+    names = [*_MM_TIMED, *_MM_SINGLE]
+    directory = cprogs.selftests(kernels[0].tree, "mm", names)
 
-    def run(variant: str) -> dict[str, Outcome]:
-        kernel = build.build(variant)
-        # Both kernels get the same programs.
-        directory = cprogs.selftests(build.build("vanilla").tree, "mm", _MM_PROGRAMS)
+    def run(
+        group: Mapping[str, str], kernel: Kernel, stop: threading.Event | None
+    ) -> dict[str, Outcome]:
         # They look for their files where they are, and for free huge pages.
         prepare = f"cd {shlex.quote(str(directory))} && echo 64 > /proc/sys/vm/nr_hugepages"
-        programs = [Program(name, f"{prepare} && ./{name}") for name in _MM_PROGRAMS]
-        reported = run_programs("mm-selftests", kernel, _GUEST, programs)
+        programs = [
+            Program(
+                name,
+                " && ".join(
+                    [prepare, *([_MAKE_XFS] if words == _XFS else []), f"./{name} {words}"]
+                ),
+            )
+            for name, words in group.items()
+        ]
+        reported = run_programs("mm-selftests", kernel, _GUEST, programs, stop)
         return {
             name: outcome
             for label, tests in reported.items()
             for name, outcome in named(label, tests)
         }
 
-    return compare_runs(run)
+    def both_in_turn() -> list[dict[str, Outcome]]:
+        return [run(_MM_TIMED, kernel, None) for kernel in kernels]
+
+    def both_at_once() -> list[dict[str, Outcome]]:
+        return at_once([partial(run, _MM_SINGLE, kernel) for kernel in kernels])
+
+    return compare_runs(both_in_turn) + compare_runs(both_at_once)
 
 
-def compare_runs(run: Callable[[str], dict[str, Outcome]]) -> list[Outcome]:
-    """Compare what each test gives on both kernels; `run` runs all tests on one.
+def at_once(works: Sequence[Callable[[threading.Event], _T]]) -> list[_T]:
+    """Run `works` in threads, and return what they return; what ends one of them stops the others.
+
+    Each gets the event that tells it to stop.
+    """
+    stop = threading.Event()
+    with ThreadPoolExecutor(len(works)) as pool:
+        futures = [pool.submit(work, stop) for work in works]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()
+            raise
+
+
+def compare_runs(run: Callable[[], Sequence[dict[str, Outcome]]]) -> list[Outcome]:
+    """Compare what each test gives on both kernels; `run` runs all tests on each.
 
     Some of these tests race with themselves, and fail on any kernel where a CPU is away for long:
     `migration` gives up after 100 moves in a row that found their page in use. When any test
     differs, all are run twice more on both kernels, and what a test gave most often counts.
     """
-    runs = {variant: [run(variant)] for variant in ("vanilla", "pagehaul")}
-    outcomes = _compare_all(*(found[0] for found in runs.values()))
+    runs = [run()]
+    outcomes = _compare_all(*runs[0])
     if not any(outcome.status is Status.FAILED for outcome in outcomes):
         return outcomes
-    for variant, found in runs.items():
-        found += [run(variant) for _ in range(_MORE_RUNS)]
-    return _compare_all(*(_most_often(found) for found in runs.values()))
+    runs += [run() for _ in range(_MORE_RUNS)]
+    return _compare_all(*(_most_often(found) for found in zip(*runs, strict=True)))
 
 
 def _compare_all(vanilla: dict[str, Outcome], ours: dict[str, Outcome]) -> list[Outcome]:
@@ -319,7 +388,7 @@ def compare(name: str, vanilla: Outcome | None, ours: Outcome | None) -> Outcome
     return skipped(name, why)
 
 
-def move() -> list[Outcome]:
+def move(ours: str = "pagehaul") -> list[Outcome]:
     """Try the `move` verb on both kernels, in a guest with a node that has no CPU."""
     host.need_for("programs")
     victim = cprogs.build_static(REPO / "tests/guest") / "victim"
@@ -336,7 +405,7 @@ def move() -> list[Outcome]:
     command = f"install -m 755 {shlex.quote(str(victim))} {copy} && {shlex.join(check)}"
     guest = replace(_GUEST, memory_only_nodes=1, append=())
     outcomes = []
-    for variant in ("vanilla", "pagehaul"):
+    for variant in ("vanilla", ours) if ours == "pagehaul" else (ours,):
         kernel = build.build(variant)
         outcomes += flat(run_programs("move", kernel, guest, [Program("move", command)]), kernel)
     return outcomes

@@ -6,10 +6,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pagehaul import build, host, source, ui
-from pagehaul.paths import REPO, cache_dir, log_dir
+from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, verdict
 
 # Lines of a tool's output that the reason of a failure repeats.
@@ -104,26 +107,29 @@ def _not_for(path: Path) -> list[str]:
 
 def _checkpatch(pristine: Path) -> list[Outcome]:
     """Return a test for each file: nothing at all to complain about, checks included."""
-    outcomes = []
-    for path in kernel_sources():
-        command: list[str | Path] = [
-            "perl",
-            pristine / "scripts/checkpatch.pl",
-            f"--root={pristine}",
-            "--strict",
-            "--no-summary",
-            "--terse",
-            "--show-types",
-            f"--ignore={','.join(_not_for(path))}",
-        ]
-        if path.suffix != ".patch":
-            command.append("--file")
-        # It leaves a file where it runs. On stderr there are only complaints of a helper of it that
-        # wants another Python package.
-        status, output = _output([*command, path], cache_dir(), stderr=subprocess.DEVNULL)
-        name = f"checkpatch {path.relative_to(REPO)}"
-        outcomes.append(verdict(name, _last(output) or f"exit status {status}" if status else ""))
-    return outcomes
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(partial(_checkpatch_file, pristine), kernel_sources()))
+
+
+def _checkpatch_file(pristine: Path, path: Path) -> Outcome:
+    command: list[str | Path] = [
+        "perl",
+        pristine / "scripts/checkpatch.pl",
+        f"--root={pristine}",
+        "--strict",
+        "--no-summary",
+        "--terse",
+        "--show-types",
+        f"--ignore={','.join(_not_for(path))}",
+    ]
+    if path.suffix != ".patch":
+        command.append("--file")
+    # It leaves a file where it runs. On stderr there are only complaints of a helper of it that
+    # wants another Python package.
+    with TemporaryDirectory(prefix="pagehaul-checkpatch-") as directory:
+        status, output = _output([*command, path], Path(directory), stderr=subprocess.DEVNULL)
+    name = f"checkpatch {path.relative_to(REPO)}"
+    return verdict(name, _last(output) or f"exit status {status}" if status else "")
 
 
 def _compiler() -> list[Outcome]:

@@ -54,10 +54,10 @@ _RUNS = {
 }
 
 
-def run() -> list[Outcome]:
+def run(ours: str = "pagehaul") -> list[Outcome]:
     """Check who helps, and that pages stay right, in each of the guests."""
     host.require("e2fsprogs", "xfsprogs")
-    kernel = build.build("pagehaul")
+    kernel = build.build(ours)
     names = {name for _, runs in _RUNS.values() for name in runs}
     directory = selftests(kernel.tree, "migrate_copy", sorted(names))
     outcomes: list[Outcome] = []
