@@ -16,6 +16,7 @@
  * fail_device		the channel stops for ever: it takes descriptors no more, and
  *			nothing that it has is done; until revive is written
  */
+#include <linux/cpumask.h>
 #include <linux/debugfs.h>
 #include <linux/delay.h>
 #include <linux/dma-direct.h>
@@ -52,6 +53,10 @@ static unsigned int devices = 1;
 module_param(devices, uint, 0444);
 MODULE_PARM_DESC(devices, "devices, 1 to 8, the first on the first node, and so on (default 1)");
 
+static char *cpus;
+module_param(cpus, charp, 0444);
+MODULE_PARM_DESC(cpus, "list of CPUs of all threads (default: those of the device's node)");
+
 static unsigned int bandwidth_mb;
 module_param(bandwidth_mb, uint, 0644);
 MODULE_PARM_DESC(bandwidth_mb, "most MB/s of a channel; 0: as fast as a CPU copies (default)");
@@ -74,6 +79,7 @@ static DECLARE_FAULT_ATTR(fail_device);
  * @dst: Where to.
  * @src: Where from.
  * @len: Bytes.
+ * @prepared: When the client had it.
  * @free: In the list of free descriptors.
  */
 struct softdma_desc {
@@ -81,6 +87,7 @@ struct softdma_desc {
 	dma_addr_t dst;
 	dma_addr_t src;
 	size_t len;
+	ktime_t prepared;
 	struct list_head free;
 };
 
@@ -92,6 +99,7 @@ struct softdma_desc {
  * @current_desc: What the thread works on; not in any list.
  * @abort: That is to be given up.
  * @gone: Nothing moves any more.
+ * @free_at: When a channel with @bandwidth_mb is through with the last transfer.
  * @work: Where the thread waits for work.
  * @idle: Where others wait for the thread to let go of @current_desc.
  * @thread: The thread.
@@ -103,6 +111,7 @@ struct softdma_chan {
 	struct softdma_desc *current_desc;
 	bool abort;
 	bool gone;
+	ktime_t free_at;
 	wait_queue_head_t work;
 	wait_queue_head_t idle;
 	struct task_struct *thread;
@@ -119,6 +128,9 @@ struct softdma {
 	unsigned int nr;
 	struct softdma_chan chans[];
 };
+
+/* The CPUs of @cpus, if it is given. */
+static struct cpumask thread_cpus;
 
 static struct platform_device *pdevs[MAX_DEVICES];
 static struct dentry *debug_dir;
@@ -168,6 +180,7 @@ prep_memcpy(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
 	desc->dst = dst;
 	desc->src = src;
 	desc->len = len;
+	desc->prepared = ktime_get();
 	return vchan_tx_prep(&sc->vc, &desc->vd, tx_flags);
 }
 
@@ -245,6 +258,24 @@ static void dawdle(struct softdma_chan *sc, unsigned int ms)
 	wait_event_timeout(sc->work, aborted(sc), msecs_to_jiffies(ms));
 }
 
+/*
+ * Wait until a channel of that speed would be through.  It begins when it has the
+ * transfer and is through with the one before, however late the thread wakes up.
+ */
+static void keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
+		      unsigned int mb)
+{
+	ktime_t begin = max(desc->prepared, sc->free_at);
+	s64 us;
+
+	/* A byte at 1 MB/s takes a microsecond. */
+	sc->free_at = ktime_add_ns(begin, div_u64((u64)desc->len * NSEC_PER_USEC,
+						  mb));
+	us = ktime_us_delta(sc->free_at, ktime_get());
+	if (us > 0)
+		fsleep(us);
+}
+
 /* Copy, at the speed that is set; false if the transfer was given up. */
 static bool transfer(struct softdma_chan *sc, const struct softdma_desc *desc)
 {
@@ -252,7 +283,6 @@ static bool transfer(struct softdma_chan *sc, const struct softdma_desc *desc)
 	void *dst = phys_to_virt(dma_to_phys(dev, desc->dst));
 	void *src = phys_to_virt(dma_to_phys(dev, desc->src));
 	unsigned int mb = READ_ONCE(bandwidth_mb);
-	ktime_t start = ktime_get();
 	size_t done, part;
 
 	for (done = 0; done < desc->len; done += part) {
@@ -262,14 +292,8 @@ static bool transfer(struct softdma_chan *sc, const struct softdma_desc *desc)
 		memcpy(dst + done, src + done, part);
 		cond_resched();
 	}
-	if (mb) {
-		/* A byte at 1 MB/s takes a microsecond. */
-		s64 ns = div_u64((u64)desc->len * NSEC_PER_USEC, mb);
-
-		ns -= ktime_to_ns(ktime_sub(ktime_get(), start));
-		if (ns > 0)
-			fsleep(DIV_ROUND_UP_ULL(ns, NSEC_PER_USEC));
-	}
+	if (mb)
+		keep_pace(sc, desc, mb);
 	return true;
 }
 
@@ -380,7 +404,9 @@ static int chan_init(struct softdma *sd, struct softdma_chan *sc, int node)
 					    sd->nr);
 	if (IS_ERR(sc->thread))
 		return PTR_ERR(sc->thread);
-	if (node != NUMA_NO_NODE)
+	if (cpus)
+		set_cpus_allowed_ptr(sc->thread, &thread_cpus);
+	else if (node != NUMA_NO_NODE)
 		set_cpus_allowed_ptr(sc->thread, cpumask_of_node(node));
 	wake_up_process(sc->thread);
 	sd->nr++;
@@ -530,6 +556,13 @@ static int __init softdma_init(void)
 	if (!channels || channels > MAX_CHANNELS || !devices ||
 	    devices > MAX_DEVICES)
 		return -EINVAL;
+	if (cpus) {
+		err = cpulist_parse(cpus, &thread_cpus);
+		if (err)
+			return err;
+		if (!cpumask_intersects(&thread_cpus, cpu_online_mask))
+			return -EINVAL;
+	}
 
 	err = platform_driver_register(&softdma_driver);
 	if (err)
