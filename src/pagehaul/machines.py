@@ -29,6 +29,7 @@ _MIGRATE_COPY = Path("/sys/kernel/mm/migrate_copy")
 # MiB of a node that are not for the pages being moved: the kernel, and room to allocate in.
 _NODE_RESERVE_MB = 384
 _GIGANTIC_MB = 1024
+_GIGANTIC_PAGES = ("hugepagesz=1G", "hugepages=0:1,1:1")
 
 # Sizes of a guest in MiB; there is one for each kernel at a time. The largest holds 2 GB and a 1 GB
 # page on each of its two nodes.
@@ -42,7 +43,8 @@ _HOST_RESERVE_MB = 2048
 _READY = b"movebench: ready"
 
 # What a guest has instead of a DMA engine: threads that copy, with so many MB/s each. They are slow
-# enough that several can be told from one.
+# enough that several can be told from one. They have CPUs of their own, half of the guest's, which
+# are part of the device and run nothing else.
 _CHANNELS = 16
 CHANNEL_MB = 200
 
@@ -93,10 +95,16 @@ class Machine(Protocol):
         """Return what a reader of the results has to know about it."""
 
 
-def _with_channels(kernel: Kernel, command: Sequence[str]) -> list[str]:
+def _device_cpus(guest: vm.Guest) -> str:
+    """Return the list of the CPUs that make up the DMA engine of a guest."""
+    return f"{guest.cpus // 2}-{guest.cpus - 1}"
+
+
+def _with_channels(kernel: Kernel, guest: vm.Guest, command: Sequence[str]) -> list[str]:
     """Return a command that runs `command` where dcbm has channels of softdma to use."""
     softdma, dcbm = (shlex.quote(str(build.module(kernel, name))) for name in ("softdma", "dcbm"))
-    load = f"insmod {softdma} channels={_CHANNELS} bandwidth_mb={CHANNEL_MB} && insmod {dcbm}"
+    params = f"channels={_CHANNELS} bandwidth_mb={CHANNEL_MB} cpus={_device_cpus(guest)}"
+    load = f"insmod {softdma} {params} && insmod {dcbm}"
     return ["sh", "-c", f"{load} && exec {shlex.join(command)}"]
 
 
@@ -195,20 +203,23 @@ class Guests:
             return vm.Guest(
                 cpus=cpus, nodes=1, memory_only_nodes=1, memory_mb=memory, topology=dies
             )
-        append = ("hugepagesz=1G", "hugepages=0:1,1:1") if memory >= _FULL_GUEST_MB[1] else ()
-        return vm.Guest(
+        guest = vm.Guest(
             cpus=cpus,
             nodes=2,
             memory_mb=memory,
             # A socket a node: the kernel warns of a cache that two nodes share.
             topology=f"sockets=2,cores={cpus // 2},threads=1",
-            append=append,
+            append=_GIGANTIC_PAGES if memory >= _FULL_GUEST_MB[1] else (),
         )
+        if machine == "dma":
+            isolate = f"isolcpus=domain,{_device_cpus(guest)}"
+            guest = replace(guest, append=(*guest.append, isolate))
+        return guest
 
     def size(self, machine: str, quick: bool) -> Size:
         """Return what the guest's nodes hold."""
         guest = self._guest(machine, quick)
-        gigantic = 1 if guest.append else 0
+        gigantic = int(set(_GIGANTIC_PAGES) <= set(guest.append))
         node_mb = min(guest.node_memory_mb()) - _NODE_RESERVE_MB - gigantic * _GIGANTIC_MB
         return Size(quick=quick, cpus=guest.cpus, node_mb=node_mb, gigantic_pages=gigantic)
 
@@ -248,7 +259,7 @@ class Guests:
                     waiting = f"--turns={referee.directory(kernel)}"
                     command = [str(self.program), "--plan=-", waiting]
                     if machine == "dma" and kernel != "vanilla":
-                        command = _with_channels(self.images[kernel], command)
+                        command = _with_channels(self.images[kernel], guest, command)
                     return vm.run(
                         self.images[kernel],
                         guest,

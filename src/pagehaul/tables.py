@@ -26,8 +26,9 @@ DIES_CAVEAT = (
 )
 
 SOFTDMA_CAVEAT = (
-    f"Channels are threads of softdma, held to {CHANNEL_MB} MB/s each: how they scale, fall back "
-    "and free the CPU is to be seen, not the speed of hardware. batch_pages: base pages in a batch."
+    f"Channels are threads of softdma, held to {CHANNEL_MB} MB/s each, on CPUs of their own, half "
+    "of the guest's: how they scale, fall back and free the CPU is to be seen, not the speed of "
+    "hardware. batch_pages: base pages in a batch."
 )
 
 _NO_VANILLA = (

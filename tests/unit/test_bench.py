@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pagehaul import bench, cprogs, machines
+from pagehaul import bench, cprogs, machines, vm
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Cell, Shape, Size
@@ -296,11 +296,21 @@ def test_helpers_cpu_time_counts() -> None:
 
 def test_modules_are_loaded_before_channels_are_asked_for(tmp_path: Path) -> None:
     kernel = Kernel("pagehaul", tmp_path / "a tree", tmp_path, tmp_path, "6.12")
-    shell, option, script = machines._with_channels(kernel, ["movebench", "--plan=-"])
+    shell, option, script = machines._with_channels(
+        kernel, vm.Guest(cpus=6), ["movebench", "--plan=-"]
+    )
     assert (shell, option) == ("sh", "-c")
     load, _, rest = script.partition(" && ")
     assert shlex.split(load)[:2] == ["insmod", f"{tmp_path}/a tree/drivers/dma/softdma.ko"]
+    assert "cpus=3-5" in shlex.split(load)
     assert rest.endswith("dcbm.ko' && exec movebench --plan=-")
+
+
+def test_the_cpus_of_a_guests_dma_engine_are_isolated(tmp_path: Path) -> None:
+    guests = machines.Guests(tmp_path, {})
+    plain, dma = (guests._guest(machine, True) for machine in ("parallel", "dma"))
+    assert dma.append == (*plain.append, f"isolcpus=domain,{dma.cpus // 2}-{dma.cpus - 1}")
+    assert guests.size("dma", True) == guests.size("parallel", True)
 
 
 def test_settings_are_knobs_of_pagehaul_only() -> None:
