@@ -103,6 +103,7 @@ struct softdma_desc {
  * @work: Where the thread waits for work.
  * @idle: Where others wait for the thread to let go of @current_desc.
  * @thread: The thread.
+ * @bounce: A piece on its way.
  */
 struct softdma_chan {
 	struct virt_dma_chan vc;
@@ -115,6 +116,7 @@ struct softdma_chan {
 	wait_queue_head_t work;
 	wait_queue_head_t idle;
 	struct task_struct *thread;
+	u8 bounce[PIECE];
 };
 
 /**
@@ -276,7 +278,13 @@ static void keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
 		fsleep(us);
 }
 
-/* Copy, at the speed that is set; false if the transfer was given up. */
+/*
+ * Copy, at the speed that is set; false if the transfer was given up.
+ *
+ * In two steps, which are faster than one where this is for: an emulated CPU looks
+ * both addresses up in a table by their low bits.  Those of large folios are the
+ * same, and each access would take the other's entry.
+ */
 static bool transfer(struct softdma_chan *sc, const struct softdma_desc *desc)
 {
 	struct device *dev = sc->vc.chan.device->dev;
@@ -289,7 +297,8 @@ static bool transfer(struct softdma_chan *sc, const struct softdma_desc *desc)
 		part = min_t(size_t, desc->len - done, PIECE);
 		if (aborted(sc))
 			return false;
-		memcpy(dst + done, src + done, part);
+		memcpy(sc->bounce, src + done, part);
+		memcpy(dst + done, sc->bounce, part);
 		cond_resched();
 	}
 	if (mb)

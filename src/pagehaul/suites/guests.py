@@ -263,10 +263,10 @@ def status(ours: str = "pagehaul") -> list[Outcome]:
     return _our_programs("status", "migrate_status", runs, ours=ours)
 
 
-def charge(ours: str = "pagehaul") -> list[Outcome]:
+def charge() -> list[Outcome]:
     """Check which cgroup pays for those who help."""
-    mtcopy = shlex.quote(str(build.module(build.build(ours), "mtcopy")))
-    return _our_programs("charge", "migrate_charge", {"pagehaul": [mtcopy]}, ours=ours)
+    mtcopy = shlex.quote(str(build.module(build.build("pagehaul"), "mtcopy")))
+    return _our_programs("charge", "migrate_charge", {"pagehaul": [mtcopy]})
 
 
 def engines(ours: str = "pagehaul") -> list[Outcome]:
