@@ -26,6 +26,7 @@ _OPTIONS = (
     *("--module", "MIGRATE_COPY_DCBM"),
     *("--module", "MIGRATE_COPY_MTCOPY"),
     *("--disable", "MIGRATE_COPY_KUNIT_TEST"),
+    *("--disable", "MIGRATE_COPY_DRAIN_TEST"),
 )
 
 

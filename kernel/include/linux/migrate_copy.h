@@ -195,6 +195,44 @@ static inline bool migrate_copy_quarantined(struct folio *dst)
 }
 #endif
 
+#ifdef CONFIG_MIGRATE_COPY_DRAIN_TEST
+DECLARE_STATIC_KEY_FALSE(migrate_copy_drains_key);
+DECLARE_STATIC_KEY_FALSE(migrate_copy_drains_mapped_key);
+
+/**
+ * migrate_copy_drains() - Is the LRU to be drained for every mlocked folio?
+ *
+ * Context: Any. A static branch, in kernels for tests only.
+ * Return: true when a test wants to see what that costs.
+ */
+static inline bool migrate_copy_drains(void)
+{
+	return static_branch_unlikely(&migrate_copy_drains_key);
+}
+
+/**
+ * migrate_copy_drains_mapped() - Is it to be drained for every mapped folio?
+ *
+ * Context: Any. A static branch, in kernels for tests only.
+ * Return: true when a test wants to see what that costs; migrate_copy_drains()
+ * is true as well then.
+ */
+static inline bool migrate_copy_drains_mapped(void)
+{
+	return static_branch_unlikely(&migrate_copy_drains_mapped_key);
+}
+#else
+static inline bool migrate_copy_drains(void)
+{
+	return false;
+}
+
+static inline bool migrate_copy_drains_mapped(void)
+{
+	return false;
+}
+#endif
+
 /**
  * migrate_copy_folio() - Copy one folio that no batch has copied.
  * @dst: The folio to copy to.
