@@ -24,6 +24,7 @@ SUITES: dict[str, Callable[[], list[Outcome]]] = {
     "status": guests.status,
     "content": guests.content,
     "pinned": guests.pinned,
+    "mlock": guests.mlock,
     "charge": guests.charge,
     "engines": guests.engines,
     "topology": topology.run,

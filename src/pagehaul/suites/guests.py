@@ -263,6 +263,12 @@ def status(ours: str = "pagehaul") -> list[Outcome]:
     return _our_programs("status", "migrate_status", runs, ours=ours)
 
 
+def mlock() -> list[Outcome]:
+    """Check how often migration drains the LRU batches, and the accounting of mlocked pages."""
+    runs = {kernel: modes.split() for kernel, modes in _ALL_MODES.items()}
+    return _our_programs("mlock", "migrate_mlock", runs)
+
+
 def charge() -> list[Outcome]:
     """Check which cgroup pays for those who help."""
     mtcopy = shlex.quote(str(build.module(build.build("pagehaul"), "mtcopy")))
