@@ -18,7 +18,7 @@ from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
 from pagehaul.ui import Step, run_logged
 
-VARIANTS = ("vanilla", "pagehaul", "debug")
+VARIANTS = ("vanilla", "pagehaul", "debug", "pcp-compound", "debug-pcp-compound")
 
 # Those of our kernel that look for mistakes of their own. They are slow, and need more memory.
 DEBUG_VARIANTS = ("debug",)
@@ -29,6 +29,8 @@ _FRAGMENTS: dict[str, tuple[str, ...]] = {
     "vanilla": (),
     "pagehaul": ("pagehaul",),
     "debug": ("pagehaul", "debug"),
+    "pcp-compound": ("pagehaul", "pcp-compound"),
+    "debug-pcp-compound": ("pagehaul", "debug", "pcp-compound"),
 }
 # Where the build leaves our modules.
 _MODULES = {
