@@ -25,7 +25,7 @@ static void read_vmstat(struct counters *counters)
 	static const char * const prefixes[] = {
 		"pgmigrate_", "thp_migration_", "nr_tlb_remote_", "nr_tlb_local_flush_",
 		"pgdemote_", "pgpromote_success", "numa_pages_migrated", "compact_migrate_scanned",
-		"compact_isolated",
+		"compact_isolated", "compact_stall", "thp_fault_alloc", "thp_fault_fallback",
 	};
 	FILE *file = fopen("/proc/vmstat", "r");
 	char name[64];

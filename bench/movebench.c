@@ -15,8 +15,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,13 +23,11 @@
 #include <unistd.h>
 
 #include "movebench.h"
+#include "turns.h"
 
 #define MAX_ATTEMPTS		10
-#define FIRST_LOOK_NS		(10 * 1000 * 1000)
-#define LAST_LOOK_NS		(250 * 1000 * 1000)
 
 long workers;
-static volatile sig_atomic_t stop;
 
 /* Why the running cell cannot be measured; empty while nothing is wrong. */
 static char cell_error[512];
@@ -50,12 +46,6 @@ void fail(const char *format, ...)
 bool failed(void)
 {
 	return cell_error[0];
-}
-
-static void on_signal(int signal)
-{
-	(void)signal;
-	stop = 1;
 }
 
 static uint64_t clock_ns(clockid_t clock)
@@ -316,29 +306,6 @@ static bool run_cell(const struct cell *cell)
 	return !failed() && !outcome.not_moved && !outcome.mismatches;
 }
 
-/*
- * Waits for the file of turn @number in @dir: somebody else says when this
- * program may load the machine. Returns false when the turn will not come.
- */
-static bool wait_for_turn(const char *dir, unsigned long number)
-{
-	struct timespec interval = { .tv_nsec = FIRST_LOOK_NS };
-	char turn[PATH_MAX], abandoned[PATH_MAX];
-
-	snprintf(turn, sizeof(turn), "%s/%lu", dir, number);
-	snprintf(abandoned, sizeof(abandoned), "%s/abandoned", dir);
-	while (!stop && access(turn, F_OK) < 0) {
-		if (access(abandoned, F_OK) == 0)
-			return false;
-		nanosleep(&interval, NULL);
-		/* Looking often would take CPU time from whoever has the turn. */
-		interval.tv_nsec *= 2;
-		if (interval.tv_nsec > LAST_LOOK_NS)
-			interval.tv_nsec = LAST_LOOK_NS;
-	}
-	return !stop;
-}
-
 static bool run_plan(const char *path, const char *turns)
 {
 	FILE *file = strcmp(path, "-") ? fopen(path, "r") : stdin;
@@ -382,7 +349,6 @@ static bool run_plan(const char *path, const char *turns)
 
 int main(int argc, char **argv)
 {
-	struct sigaction action = { .sa_handler = on_signal };
 	struct run run = { .plan = NULL };
 	struct cell cell;
 	bool good;
@@ -393,8 +359,7 @@ int main(int argc, char **argv)
 		workers = 1;
 	if (workers > MAX_CALLERS)
 		workers = MAX_CALLERS;
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	stop_on_signals();
 
 	good = run.plan ? run_plan(run.plan, run.turns) : run_cell(&cell);
 	free_region();

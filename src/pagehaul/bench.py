@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pagehaul import build, cprogs, host, report, ui
+from pagehaul import build, cprogs, host, kernbench, report, ui
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment
 from pagehaul.experiments.cell import BASE_PAGE
@@ -19,6 +19,7 @@ from pagehaul.machines import Guests, Host, Machine, Turn
 from pagehaul.paths import REPO
 from pagehaul.results import (
     DETERMINISM,
+    Faults,
     Integrity,
     Results,
     Row,
@@ -56,6 +57,10 @@ EFFORTS = {
     ("dies", False): Effort(2, 3, 1024, 3, 24, 3600.0),
     ("dma", True): Effort(1, 3, 64, 3, 6, 600.0),
     ("dma", False): Effort(2, 3, 1024, 3, 24, 7200.0),
+    ("faults", True): Effort(1, 3, 1, 3, 3, 900.0),
+    ("faults", False): Effort(2, 5, 1, 10, 10, 7200.0),
+    ("fault-icount", True): Effort(1, 1, 1, 5, 5, 600.0),
+    ("fault-icount", False): Effort(1, 1, 1, 10, 10, 3600.0),
     ("icount", True): Effort(1, 1, 1, 5, 5, 600.0),
     ("icount", False): Effort(2, 1, 1, 5, 5, 3600.0),
 }
@@ -72,6 +77,8 @@ class Samples:
     touch_ns: list[int] = field(default_factory=list)
     hogs: list[tuple[float, float]] = field(default_factory=list)
     remaps_ns: list[tuple[int, int, int]] = field(default_factory=list)
+    user_ns: list[int] = field(default_factory=list)
+    latency_ns: list[int] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
 
 
@@ -96,6 +103,7 @@ Named = tuple[str, Cell]
 # What a machine lacks that is not of a kind.
 _WHY_NOT = {
     "icount": "instructions are counted in a guest only",
+    "fault-icount": "instructions are counted in a guest only",
     "dma": "dcbm is not loaded",
 }
 
@@ -112,7 +120,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=EXPERIMENTS,
         metavar="NAME",
-        help=f"only this one; may be repeated: {', '.join(EXPERIMENTS)}",
+        help=f"only this one; may be repeated: {', '.join(EXPERIMENTS)}; without it all are "
+        f"measured, but for {', '.join(_on_request())}",
     )
     parser.add_argument("--json", type=Path, metavar="F", help="write the results to F")
     parser.add_argument("--html", type=Path, metavar="F", help="write a page with plots to F")
@@ -123,21 +132,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _on_request() -> tuple[str, ...]:
+    return tuple(name for name, experiment in EXPERIMENTS.items() if experiment.on_request)
+
+
 def run(args: argparse.Namespace) -> int:
     """Measure, print and write; 1 when a page's content or node was wrong."""
     for path in (args.json, args.html):
         if path is not None and not path.absolute().parent.is_dir():
             raise PagehaulError(f"cannot write {path}: its directory does not exist")
-    wanted = [EXPERIMENTS[name] for name in EXPERIMENTS if name in (args.experiment or EXPERIMENTS)]
+    names = args.experiment or [name for name in EXPERIMENTS if name not in _on_request()]
+    wanted = [experiment for name, experiment in EXPERIMENTS.items() if name in names]
     host.require(*(name for experiment in wanted for name in experiment.packages))
     machine: Machine
     if args.host:
         program = cprogs.build_static(REPO / "bench") / "movebench"
         machine = Host(program)
     else:
-        kernels = {name: build.build(name) for name in ("vanilla", "pagehaul")}
+        more = [name for experiment in wanted for name in experiment.kernels]
+        kernels = {
+            name: build.build(name) for name in dict.fromkeys(("vanilla", "pagehaul", *more))
+        }
         program = cprogs.build_static(REPO / "bench") / "movebench"
         machine = Guests(program, kernels)
+        if any(experiment.name == "kernbench" for experiment in wanted):
+            kernbench.write_commands(kernels["pagehaul"], args.quick)
     results = measure(wanted, machine, quick=args.quick, on_part=report.print_tables)
     report.print_summary(results)
     if args.json is not None:
@@ -210,13 +229,14 @@ def _measure_kind(
 ) -> list[Row]:
     effort = EFFORTS[kind, quick]
     size = machine.size(kind, quick)
-    kernels = machine.kernels()
     cells: list[Named] = [
         (experiment.name, cell)
         for experiment in wanted
         for cell in experiment.cells(size)
-        if cell.kernel in kernels
+        if cell.kernel in machine.kernels()
     ]
+    used = {cell.kernel for _, cell in cells}
+    kernels = [kernel for kernel in machine.kernels() if kernel in used]
     samples: dict[int, Samples] = {index: Samples() for index in range(len(cells))}
     for number in range(effort.boots):
         order = turns(cells, kernels, effort, machine.nodes(), number)
@@ -238,7 +258,7 @@ def _measure_kind(
             _collect(line, *cells[index], samples[index], tally)
     measured = [(cells[index], samples[index]) for index in samples if samples[index].gbps]
     rows = [_row(name, cell, found, kind) for (name, cell), found in measured]
-    if kind == "icount":
+    if "icount" in kind:
         _check_determinism(rows, tally)
     return rows
 
@@ -275,6 +295,10 @@ def _reps(cell: Cell, effort: Effort) -> int:
 
 
 def _plan_line(index: int, cell: Cell, reps: int, warmups: int, nodes: tuple[int, int]) -> str:
+    if cell.load is not None:
+        words = [f"--label={index}", f"--reps={reps}", f"--warmups={warmups}"]
+        words += [f"--threads={cell.threads}", f"--mb={max(1, cell.shape.bytes >> 20)}"]
+        return " ".join([*words, *cell.load.words(), f"--node={nodes[1]}"])
     words = [f"--label={index}", f"--folio-kb={cell.shape.folio_kb}"]
     words += [f"--folios={cell.shape.folios}", f"--reps={reps}", f"--warmups={warmups}"]
     first, second = cell.nodes or nodes
@@ -322,6 +346,8 @@ def _collect(
             samples.ns.append(ns)
             samples.pages.append(moved // BASE_PAGE)
             samples.gbps.append(moved / ns)
+    samples.user_ns += line.get("user_ns", [])
+    samples.latency_ns += line.get("latency_ns", [])
     samples.touch_ns += line.get("touch_ns", [])
     for ns, hog_ns in zip(line["ns"], line.get("hog_ns", []), strict=False):
         samples.hogs.append((hog_ns / (cell.hogs * ns), cell.hogs * ns - hog_ns))
@@ -347,7 +373,7 @@ def _row(experiment: str, cell: Cell, samples: Samples, kind: str) -> Row:
         vs_vanilla_min=None,
         vs_vanilla_max=None,
         # One nanosecond is one instruction in that machine.
-        instructions_per_page=statistics.median(samples.ns) / pages if kind == "icount" else None,
+        instructions_per_page=statistics.median(samples.ns) / pages if "icount" in kind else None,
         counters=samples.counters,
         touch=touch_of(samples.touch_ns),
         remap=remap_of(samples.remaps_ns),
@@ -357,7 +383,17 @@ def _row(experiment: str, cell: Cell, samples: Samples, kind: str) -> Row:
         pages_moved=float(statistics.median(samples.pages)) if cell.reason else None,
         channels=cell.channels,
         # Who moves memory for a reason of the kernel's own is not the caller.
-        cpu_ns_per_page=None if cell.reason else _cpu_ns_per_page(samples),
+        cpu_ns_per_page=None if cell.reason or cell.load else _cpu_ns_per_page(samples),
+        faults=_faults(samples) if cell.load else None,
+    )
+
+
+def _faults(samples: Samples) -> Faults:
+    return Faults(
+        tuple(map(float, samples.ns)),
+        tuple(map(float, samples.cpu_ns)),
+        tuple(map(float, samples.user_ns)),
+        tuple(map(float, samples.latency_ns)),
     )
 
 

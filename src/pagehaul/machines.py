@@ -36,6 +36,8 @@ _GIGANTIC_PAGES = ("hugepagesz=1G", "hugepages=0:1,1:1")
 _QUICK_GUEST_MB = 2048
 _FULL_GUEST_MB = (8192, 6144, 4096, 3072, 2048)
 _ICOUNT_GUEST_MB = 1536
+# So little that all of a node can be filled quickly, and compilers have room.
+_FAULTS_GUEST_MB = 1024
 # MiB that the host keeps when a guest's memory is chosen.
 _HOST_RESERVE_MB = 2048
 
@@ -47,6 +49,9 @@ _READY = b"movebench: ready"
 # are part of the device and run nothing else.
 _CHANNELS = 16
 CHANNEL_MB = 200
+
+# Where faultbench runs.
+_FAULTS = ("faults", "fault-icount")
 
 # More CPUs than this say nothing more in a guest, whose CPUs are threads of the host.
 _MAX_GUEST_CPUS = 16
@@ -67,7 +72,7 @@ class Machine(Protocol):
         """Return the kernels to boot alternately, or the only one that there is."""
 
     def machines(self) -> tuple[str, ...]:
-        """Which of "parallel", "icount", "dies" and "dma" it can be."""
+        """Which of "parallel", "icount", "dies", "dma", "faults", "fault-icount" it can be."""
 
     def size(self, machine: str, quick: bool) -> Size:
         """How much it can measure."""
@@ -178,7 +183,7 @@ class Guests:
 
     def machines(self) -> tuple[str, ...]:
         """All kinds."""
-        return ("icount", "parallel", "dies", "dma")
+        return ("icount", "parallel", "dies", "dma", *_FAULTS)
 
     def disposable(self) -> bool:
         """Guests are."""
@@ -189,13 +194,16 @@ class Guests:
         return 0, 1
 
     def _guest(self, machine: str, quick: bool) -> vm.Guest:
-        if machine == "icount":
+        if machine in ("icount", "fault-icount"):
             return vm.Guest(cpus=1, nodes=2, memory_mb=_ICOUNT_GUEST_MB, icount=True)
         cpus = max(2, min(os.cpu_count() or 2, _MAX_GUEST_CPUS) // 2 * 2)
         memory = _QUICK_GUEST_MB
         if not quick:
             spare = (memory_available_mb() - _HOST_RESERVE_MB) // len(self.images)
             memory = next((mb for mb in _FULL_GUEST_MB if mb <= spare), _FULL_GUEST_MB[-1])
+        if machine == "faults":
+            topology = f"sockets=2,cores={cpus // 2},threads=1"
+            return vm.Guest(cpus=cpus, nodes=2, memory_mb=_FAULTS_GUEST_MB, topology=topology)
         if machine == "dies":
             # Two caches, each with a CPU besides that of the caller, and memory far from both.
             cpus = max(4, cpus)
@@ -257,7 +265,8 @@ class Guests:
 
                 try:
                     waiting = f"--turns={referee.directory(kernel)}"
-                    command = [str(self.program), "--plan=-", waiting]
+                    name = "faultbench" if machine in _FAULTS else self.program.name
+                    command = [str(self.program.with_name(name)), "--plan=-", waiting]
                     if machine == "dma" and kernel != "vanilla":
                         command = _with_channels(self.images[kernel], guest, command)
                     return vm.run(

@@ -150,6 +150,25 @@ def by_placement() -> dict[tuple[str, int], float]:
     }
 
 
+def by_fault_latency() -> dict[int, tuple[float, float]]:
+    """Microseconds of a fault, before and after the patch, by threads: Wang, 2023."""
+    found: dict[int, dict[str, float]] = {}
+    for figure in figures():
+        if figure.source == "wang-2023":
+            threads = int(figure.row.removeprefix("fault-both-"))
+            found.setdefault(threads, {})[figure.column] = figure.value
+    return {threads: (each["base"], each["patched"]) for threads, each in found.items()}
+
+
+def by_kept_compound(table: str) -> dict[str, tuple[float, float]]:
+    """Return base and kept-compound figures by row, of one of the tables of Yoo, 2025."""
+    found: dict[str, dict[str, float]] = {}
+    for figure in figures():
+        if figure.source == "yoo-2025" and figure.table == table:
+            found.setdefault(figure.row, {})[figure.column] = figure.value
+    return {row: (each["base"], each["keep-compound"]) for row, each in found.items()}
+
+
 def classic() -> dict[tuple[str, str], tuple[float, float]]:
     """(GB/s, ratio to the published vanilla) by (row, condition): Khandual and Yan, 2017.
 

@@ -12,7 +12,7 @@ import rich.table
 from rich.console import Console
 from rich.text import Text
 
-from pagehaul import plots
+from pagehaul import fault_tables, plots
 from pagehaul.errors import PagehaulError
 from pagehaul.results import Results, load
 from pagehaul.tables import (
@@ -158,7 +158,8 @@ def page(all_results: Sequence[Results]) -> str:
         parts.append(f'<p class="{mark}">{escape(verdict(results))}</p>')
         for experiment in results.experiments():
             parts.append(_html_table(experiment_table(results, experiment), "h2"))
-            parts.append(plots.plot(results, experiment))
+            if experiment not in fault_tables.MAKERS:
+                parts.append(plots.plot(results, experiment))
             beside = published_table(results, experiment)
             if beside is not None:
                 parts.append(_html_table(beside, "h3"))

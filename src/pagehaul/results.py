@@ -15,8 +15,8 @@ from typing import Any
 from pagehaul.errors import PagehaulError
 
 SCHEMA = 1
-KERNELS = ("vanilla", "pagehaul")
-METHODS = ("serial", "callers", "batch", "threads", "parallel", "dma", "hybrid")
+KERNELS = ("vanilla", "pagehaul", "pcp-compound")
+METHODS = ("serial", "callers", "batch", "threads", "parallel", "dma", "hybrid", "faults")
 
 # Counts of instructions that are further than this from their median are told of.
 DETERMINISM = 0.005
@@ -89,6 +89,20 @@ def hog_of(moves: Sequence[tuple[float, float]]) -> Hog | None:
 
 
 @dataclass(frozen=True)
+class Faults:
+    """What faultbench has seen, in ns, one figure for each repetition.
+
+    cpu_ns is the CPU time of its threads, or of the compilers, and user_ns what of the latter was
+    outside of the kernel. latency_ns is the mean of the faults, 0 where it was not measured.
+    """
+
+    ns: tuple[float, ...]
+    cpu_ns: tuple[float, ...]
+    user_ns: tuple[float, ...]
+    latency_ns: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Row:
     """One cell of an experiment on one kernel.
 
@@ -105,7 +119,8 @@ class Row:
     None where there were no hogs. channels are the DMA channels of the method, 0 for none.
     cpu_ns_per_page is the CPU time of the callers, and of whoever helped them, for a base page
     moved, in nanoseconds, None where it is not known. pages_moved is the median number of base
-    pages that a move moved, None where it is always all of them.
+    pages that a move moved, None where it is always all of them. faults is None but for the method
+    "faults", which faults in, or compiles, and moves nothing: a "move" is a repetition there.
     """
 
     experiment: str
@@ -130,6 +145,7 @@ class Row:
     pages_moved: float | None = None
     channels: int = 0
     cpu_ns_per_page: float | None = None
+    faults: Faults | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -288,6 +304,7 @@ def _parse_row(entry: object, name: str) -> Row:
         pages_moved=fields.maybe_number("pages_moved", optional=True),
         channels=fields.integer("channels", optional=True),
         cpu_ns_per_page=fields.maybe_number("cpu_ns_per_page", optional=True),
+        faults=_parse_faults(fields.mapping("faults", optional=True), f"{name}.faults"),
     )
     if not gbps or min(gbps) <= 0:
         raise PagehaulError(f"{name}.gbps: needs at least one figure, all of them positive")
@@ -329,6 +346,19 @@ def _parse_hog(entry: Mapping[str, Any], name: str) -> Hog | None:
     if hog.share < 0 or hog.lost_ns < 0:
         raise PagehaulError(f"{name}: share and lost_ns must not be negative")
     return hog
+
+
+def _parse_faults(entry: Mapping[str, Any], name: str) -> Faults | None:
+    if not entry:
+        return None
+    fields = _Fields(entry, name)
+    times = [
+        tuple(fields.number_of(value, key) for value in fields.list(key))
+        for key in ("ns", "cpu_ns", "user_ns", "latency_ns")
+    ]
+    if not times[0] or len({len(each) for each in times}) != 1:
+        raise PagehaulError(f"{name}: needs one figure of each kind for each repetition")
+    return Faults(*times)
 
 
 def _check_ratio(row: Row, rows: Sequence[Row], name: str) -> None:

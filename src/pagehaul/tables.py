@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pagehaul import published
+from pagehaul import fault_tables, published
 from pagehaul.experiments import EXPERIMENTS
 from pagehaul.experiments.cell import BASE_PAGE
 from pagehaul.experiments.dma import CPU_FREED
@@ -92,6 +92,7 @@ def column_label(column: Column) -> str:
         "batch": "batch",
         "threads": f"{threads} CPUs, copy",
         "parallel": f"{threads} CPUs",
+        "faults": f"{kernel}, {threads} threads",
         "dma": of_them,
         "hybrid": f"CPU and {of_them}",
     }
@@ -127,6 +128,8 @@ def columns(rows: Sequence[Row]) -> list[Column]:
 def experiment_table(results: Results, experiment: str) -> Table:
     """Return the table of one experiment."""
     rows = results.of(experiment)
+    if experiment in fault_tables.MAKERS:
+        return _fault_table(results, experiment)
     if any(row.instructions_per_page is not None for row in rows):
         return _path_length_table(results, experiment)
     if any(row.touch is not None for row in rows):
@@ -164,6 +167,14 @@ def experiment_table(results: Results, experiment: str) -> Table:
         caption += f" {DIES_CAVEAT}"
     caption += _channels_caveat(rows, ran_on)
     return Table(_title(experiment), caption, ("folios", *labels), tuple(body))
+
+
+def _fault_table(results: Results, experiment: str) -> Table:
+    caption, header, body = fault_tables.MAKERS[experiment](results.of(experiment))
+    name = accelerator(results, experiment)
+    if name == "tcg" and "icount" not in EXPERIMENTS[experiment].machine:
+        caption += " Accelerator: tcg, an emulator: times mean nothing by themselves."
+    return Table(_title(experiment), caption, header, body)
 
 
 def _channels_caveat(rows: Sequence[Row], ran_on: str) -> str:

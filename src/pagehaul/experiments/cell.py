@@ -30,6 +30,37 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class Load:
+    """What faultbench does instead of moving memory.
+
+    kind is "compaction", faults for huge pages on a node whose free memory is in pieces; "pft",
+    base pages faulted in and freed; or "compile", commands of the file `commands`. mlocked says
+    whether what is in the way of compaction is, and drain for which folios migration drains the
+    LRU batches ("never", "mlocked", "mapped"), None for what the kernel does by itself. thp are
+    the sizes of transparent huge pages in KiB, None for those that are set.
+    """
+
+    kind: str
+    mlocked: bool = False
+    drain: str | None = None
+    thp: tuple[int, ...] | None = None
+    commands: str | None = None
+
+    def words(self) -> list[str]:
+        """Return the options of faultbench for it."""
+        words = [f"--kind={self.kind}"]
+        if self.mlocked:
+            words.append("--mlocked")
+        if self.drain:
+            words.append(f"--drain={self.drain}")
+        if self.thp is not None:
+            words.append(f"--thp={','.join(map(str, self.thp))}")
+        if self.commands:
+            words.append(f"--commands={self.commands}")
+        return words
+
+
+@dataclass(frozen=True)
 class Cell:
     """One measurement: a shape moved by one method on one kernel.
 
@@ -37,7 +68,8 @@ class Cell:
     system call on disjoint ranges; Pagehaul's feature off), "batch" (the caller alone copies whole
     batches), "threads" (`threads` CPUs share the copies, the caller's among them), "parallel"
     (they take whole batches besides, as is the default), "dma" (the caller leaves the copies to
-    `channels` channels of dcbm) or "hybrid" (it copies as well). An optional cell is left out, with
+    `channels` channels of dcbm), "hybrid" (it copies as well) or "faults" (`threads` threads do
+    what the load says, and nothing is moved by a call). An optional cell is left out, with
     a note, where the machine cannot provide its memory, or its channels. touch_us are the
     microseconds between two touches of the memory by a thread of its own, 0 for none. With remaps,
     the kernel is asked when each folio is accessible again. settings are knobs besides those that
@@ -60,6 +92,7 @@ class Cell:
     hogs: int = 0
     reason: str | None = None
     nodes: tuple[int, int] | None = None
+    load: Load | None = None
 
     @property
     def knobs(self) -> dict[str, str]:
@@ -124,10 +157,12 @@ class Experiment:
     """A published table: its cells, and the machine it needs.
 
     machine is "parallel", CPUs that really run at once; "icount", one CPU that counts its
-    instructions; "dies", CPUs of two dies on the first node, and slower memory on a second one; or
-    "dma", the same as "parallel" with DMA channels.
+    instructions; "dies", CPUs of two dies on the first node, and slower memory on a second one;
+    "dma", the same as "parallel" with DMA channels; "faults", CPUs that run at once, with little
+    memory; or "fault-icount", one that counts its instructions. The latter two run faultbench.
     packages are those of Debian whose programs it runs. One that is guest_only does what no
-    machine should suffer that is used for something else.
+    machine should suffer that is used for something else. One that is on_request is measured only
+    when it is named. kernels are those that it needs besides vanilla's and Pagehaul's.
     """
 
     name: str
@@ -136,6 +171,8 @@ class Experiment:
     cells: Callable[[Size], tuple[Cell, ...]]
     packages: tuple[str, ...] = ()
     guest_only: bool = False
+    on_request: bool = False
+    kernels: tuple[str, ...] = ()
 
 
 def compare_methods(

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A node whose free memory is in pieces: it is filled with base pages, and every
+ * other one of them is freed. A huge page has to be made by compaction then, which
+ * migrates pages that are mapped, and mlocked if that is asked for.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "faultbench.h"
+
+/* What stays free besides: less than the kernel's reserves, reclaim would begin. */
+#define SPARE_KB	(20UL << 10)
+
+#ifndef MLOCK_ONFAULT
+#define MLOCK_ONFAULT	1
+#endif
+
+static char *fill;
+static size_t fill_bytes;
+
+bool bind_to_node(void *start, size_t bytes, unsigned long node)
+{
+	unsigned long mask = 1UL << node;
+
+	if (node < sizeof(mask) * CHAR_BIT &&
+	    syscall(SYS_mbind, start, bytes, MPOL_BIND, &mask, sizeof(mask) * CHAR_BIT, 0) == 0)
+		return true;
+	fail("cannot bind memory to node %lu: %s", node, strerror(errno));
+	return false;
+}
+
+static unsigned long free_kb(unsigned long node)
+{
+	unsigned long kb = 0;
+	char path[64], line[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%lu/meminfo", node);
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Node %*u MemFree: %lu", &kb) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return kb;
+}
+
+void drop_fragments(void)
+{
+	if (fill)
+		munmap(fill, fill_bytes);
+	fill = NULL;
+}
+
+bool fragment_node(const struct load *load)
+{
+	unsigned long kb = free_kb(load->node);
+
+	/* Half of it is freed again, and has to have room for what is faulted in. */
+	if (kb < SPARE_KB + 3 * (load->mb << 10)) {
+		fail("node %lu has %lu kB free only", load->node, kb);
+		return false;
+	}
+	fill_bytes = (kb - SPARE_KB) << 10;
+	fill = mmap(NULL, fill_bytes, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (fill == MAP_FAILED) {
+		fill = NULL;
+		fail("cannot map %zu bytes", fill_bytes);
+		return false;
+	}
+	if (!bind_to_node(fill, fill_bytes, load->node))
+		return false;
+	madvise(fill, fill_bytes, MADV_NOHUGEPAGE);
+	for (size_t offset = 0; offset < fill_bytes; offset += PAGE_BYTES)
+		fill[offset] = 1;
+	for (size_t offset = 0; offset < fill_bytes; offset += 2 * PAGE_BYTES)
+		madvise(fill + offset, PAGE_BYTES, MADV_DONTNEED);
+	/* What is there, and nothing else. */
+	if (load->mlocked && syscall(SYS_mlock2, fill, fill_bytes, MLOCK_ONFAULT) < 0) {
+		fail("cannot mlock: %s", strerror(errno));
+		return false;
+	}
+	return true;
+}
