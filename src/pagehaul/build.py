@@ -18,19 +18,20 @@ from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
 from pagehaul.ui import Step, run_logged
 
-VARIANTS = ("vanilla", "pagehaul", "debug", "pcp-compound", "debug-pcp-compound")
+VARIANTS = ("vanilla", "pagehaul", "torture", "debug", "pcp-compound", "debug-pcp-compound")
 
 # Those of our kernel that look for mistakes of their own. They are slow, and need more memory.
-DEBUG_VARIANTS = ("debug",)
+DEBUG_VARIANTS = ("debug", "debug-pcp-compound")
 
 CONFIGS = REPO / "configs"
 # What a variant has after "base" and what its architecture needs.
 _FRAGMENTS: dict[str, tuple[str, ...]] = {
     "vanilla": (),
     "pagehaul": ("pagehaul",),
-    "debug": ("pagehaul", "debug"),
+    "torture": ("pagehaul", "torture"),
+    "debug": ("pagehaul", "torture", "debug"),
     "pcp-compound": ("pagehaul", "pcp-compound"),
-    "debug-pcp-compound": ("pagehaul", "debug", "pcp-compound"),
+    "debug-pcp-compound": ("pagehaul", "torture", "debug", "pcp-compound"),
 }
 # Where the build leaves our modules.
 _MODULES = {

@@ -8,6 +8,7 @@
 #include <linux/bits.h>
 #include <linux/jump_label.h>
 #include <linux/list.h>
+#include <linux/migrate_copy_windows.h>
 #include <linux/mm.h>
 
 /*

@@ -109,6 +109,9 @@ static bool movable_in_batch(struct folio *src, enum migrate_copy_stat *why)
 		}
 	}
 
+	if (migrate_copy_broken(MIGRATE_COPY_BREAK_REFS))
+		return true;
+
 	/* One more than expected: the reference of the isolation. */
 	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1) {
 		*why = MIGRATE_COPY_FALLBACK_REFS;
@@ -123,7 +126,10 @@ static unsigned long copy_alone(const struct migrate_copy_window *win)
 	unsigned int i;
 
 	for (i = 0; i < win->nr; i++) {
-		if (unlikely(folio_mc_copy(win->pairs[i].dst,
+		if (i == win->nr / 2)
+			migrate_copy_at(MIGRATE_COPY_AT_COPYING);
+		if (unlikely(migrate_copy_fails() ||
+			     folio_mc_copy(win->pairs[i].dst,
 					   win->pairs[i].src)))
 			__set_bit(i, &failed);
 	}
@@ -267,7 +273,12 @@ static void flush_window(struct migrate_copy_window *win)
 	if (!win->nr)
 		return;
 
-	failed = copy_window(win);
+	migrate_copy_at(MIGRATE_COPY_AT_CHECKED);
+	/* move_copied_folio() copies if that rule is broken. */
+	failed = migrate_copy_broken(MIGRATE_COPY_BREAK_PUBLISH) ?
+		 0 : copy_window(win);
+	if (migrate_copy_broken(MIGRATE_COPY_BREAK_FAILED))
+		failed = 0;
 	for_each_set_bit(i, &failed, win->nr) {
 		struct folio *dst = win->pairs[i].dst;
 

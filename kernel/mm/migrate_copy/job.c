@@ -133,9 +133,17 @@ static void copy_part(struct migrate_copy_job *job, unsigned int pair,
 	if (unlikely(test_bit(pair, &job->failed)))
 		return;
 
+	if (migrate_copy_fails()) {
+		set_bit(pair, &job->failed);
+		return;
+	}
 	for (; nr; nr--, page++) {
 		struct page *from = folio_page(src, page);
 
+		if (nr == 1)
+			migrate_copy_at_atomic(current->flags & PF_WQ_WORKER ?
+					       MIGRATE_COPY_AT_HELPING :
+					       MIGRATE_COPY_AT_COPYING);
 		if (test_fails(from) ||
 		    migrate_copy_job_page(job, folio_page(dst, page), from)) {
 			set_bit(pair, &job->failed);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Test only: places in a migration where it can be made to stand still, and
+ * rules of it that can be broken. Without CONFIG_MIGRATE_COPY_TEST_WINDOWS
+ * there is nothing of it.
+ */
+#ifndef _LINUX_MIGRATE_COPY_WINDOWS_H
+#define _LINUX_MIGRATE_COPY_WINDOWS_H
+
+#include <linux/types.h>
+
+/* The windows, in the order in which a batch passes them. */
+enum migrate_copy_window_at {
+	MIGRATE_COPY_AT_UNMAPPED,	/* The batch is unmapped, no flush yet */
+	MIGRATE_COPY_AT_FLUSHED,	/* The TLBs are flushed, nothing checked */
+	MIGRATE_COPY_AT_CHECKED,	/* References checked, nothing copied */
+	MIGRATE_COPY_AT_COPYING,	/* The migrating task is amid its copies */
+	MIGRATE_COPY_AT_HELPING,	/* A helper is amid a chunk */
+	MIGRATE_COPY_AT_COPIED,		/* The folio is to be moved next */
+	MIGRATE_COPY_AT_SWITCHING,	/* Checked again, the mapping is next */
+	MIGRATE_COPY_AT_REMAPPING,	/* Switched, the page tables are next */
+	MIGRATE_COPY_NR_WINDOWS,
+};
+
+/* What can be broken. Each loses data if somebody does the wrong thing then. */
+enum migrate_copy_break {
+	MIGRATE_COPY_BREAK_REFS,	/* Copy without a look at the references */
+	MIGRATE_COPY_BREAK_FLUSH,	/* Flush the TLBs after the copy */
+	MIGRATE_COPY_BREAK_PUBLISH,	/* Switch the mapping, then copy */
+	MIGRATE_COPY_BREAK_FAILED,	/* Take a failed copy for a good one */
+	MIGRATE_COPY_BREAK_MARK,	/* Keep the mark for the next pass */
+	MIGRATE_COPY_BREAK_MEMFD,	/* memfd_pin_folios() does not wait */
+	MIGRATE_COPY_NR_BREAKS,
+};
+
+#ifdef CONFIG_MIGRATE_COPY_TEST_WINDOWS
+extern bool migrate_copy_windows_watched;
+extern unsigned long migrate_copy_broken_rules;
+
+void __migrate_copy_at(enum migrate_copy_window_at window, bool may_sleep);
+bool migrate_copy_fails(void);
+
+/**
+ * migrate_copy_at() - Pass a window, or stand in it if a test wants that.
+ * @window: Which one.
+ *
+ * Context: May sleep.
+ */
+static inline void migrate_copy_at(enum migrate_copy_window_at window)
+{
+	if (READ_ONCE(migrate_copy_windows_watched))
+		__migrate_copy_at(window, true);
+}
+
+/**
+ * migrate_copy_at_atomic() - The same where sleeping is not allowed.
+ * @window: Which one.
+ *
+ * Context: Any in which preemption may be disabled; spins.
+ */
+static inline void migrate_copy_at_atomic(enum migrate_copy_window_at window)
+{
+	if (READ_ONCE(migrate_copy_windows_watched))
+		__migrate_copy_at(window, false);
+}
+
+/**
+ * migrate_copy_broken() - Does a test want this rule to be broken?
+ * @rule: Which one.
+ *
+ * Context: Any.
+ * Return: true if so.
+ */
+static inline bool migrate_copy_broken(enum migrate_copy_break rule)
+{
+	return READ_ONCE(migrate_copy_broken_rules) & BIT(rule);
+}
+#else
+static inline void migrate_copy_at(enum migrate_copy_window_at window)
+{
+}
+
+static inline void migrate_copy_at_atomic(enum migrate_copy_window_at window)
+{
+}
+
+static inline bool migrate_copy_broken(enum migrate_copy_break rule)
+{
+	return false;
+}
+
+static inline bool migrate_copy_fails(void)
+{
+	return false;
+}
+#endif
+
+#endif /* _LINUX_MIGRATE_COPY_WINDOWS_H */
