@@ -85,7 +85,7 @@ enum gate_state {
 };
 
 static struct {
-	spinlock_t lock;
+	spinlock_t lock;	/* Of all the others */
 	wait_queue_head_t wait;
 	enum gate_state state;
 	unsigned int round;	/* So that who stood in the last one goes */

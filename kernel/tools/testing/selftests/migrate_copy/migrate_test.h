@@ -143,6 +143,7 @@ enum backing {
 	BACK_EXT4,
 	BACK_XFS,
 	BACK_HUGETLB,
+	BACK_MEMFD,
 };
 
 /* Properties of a kind of memory. */

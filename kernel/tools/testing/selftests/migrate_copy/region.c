@@ -301,9 +301,16 @@ static const char *mount_backing(enum backing backing)
 /* A file without a name. */
 static int file_in(enum backing backing, int flags)
 {
-	const char *name = mount_backing(backing);
+	const char *name;
 	int fd;
 
+	if (backing == BACK_MEMFD) {
+		/* Sealed, as a driver wants it that maps it for a device. */
+		fd = memfd_create("migrate_copy", MFD_ALLOW_SEALING);
+		require(fd >= 0, "no memfd: %s", strerror(errno));
+		return fd;
+	}
+	name = mount_backing(backing);
 	fd = open(in_base(name), O_TMPFILE | O_RDWR | flags, 0600);
 	require(fd >= 0, "no file in %s: %s", in_base(name), strerror(errno));
 	return fd;
@@ -537,6 +544,9 @@ static bool write_file(struct region *r)
 			break;
 	}
 	free(buf);
+	if (r->kind->backing == BACK_MEMFD &&
+	    fcntl(r->fd, F_ADD_SEALS, F_SEAL_SHRINK))
+		return false;
 	/* Under writeback a page would be waited for. */
 	return offset == r->size && !fsync(r->fd);
 }
@@ -783,7 +793,8 @@ void region_make(struct region *r, const struct kind *kind, int node,
 	else
 		thp_only(kind->backing == BACK_ANON && r->folio > PAGE ?
 			 r->folio : 0);
-	if (kind->backing >= BACK_TMPFS && kind->backing <= BACK_XFS)
+	if ((kind->backing >= BACK_TMPFS && kind->backing <= BACK_XFS) ||
+	    kind->backing == BACK_MEMFD)
 		r->fd = file_in(kind->backing, 0);
 
 	ok = !node_bind(node) && populate(r);

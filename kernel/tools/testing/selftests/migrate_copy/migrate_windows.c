@@ -1,0 +1,1656 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A migration is made to stand still between two of its steps, somebody does
+ * the wrong thing, and it goes on: nothing may be lost, torn or foreign. Then
+ * rules of the migration are broken on purpose: the same tests must see it.
+ *
+ * migrate_windows windows|breaks [MODE]..., on a kernel with
+ * CONFIG_MIGRATE_COPY_TEST_WINDOWS. Without a mode: batch.
+ */
+#define _GNU_SOURCE
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/io_uring.h>
+#include <linux/nbd.h>
+#include <linux/udmabuf.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "migrate_test.h"
+
+/* Of Linux 6.1, not in every libc. */
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
+
+#define WINDOWS_DIR	"/sys/kernel/debug/migrate_copy"
+#define TIMEOUT		60
+/* What stands in a window goes on by itself then. */
+#define GATE_MS		6000
+/* For those who have to wait until the migration goes on. */
+#define GRACE_MS	150
+/* How long anything may take once it has gone on. */
+#define AFTER_MS	20000
+/* For what is written in a window. */
+#define OTHER_SEED(s)	((s)->r.seed + 0x777777)
+
+/* The windows, in the kernel's words, in the order in which they come. */
+static const char * const window_names[] = {
+	"unmapped", "flushed", "checked", "copying", "copied", "switching",
+	"remapping", "helping",
+};
+
+#define BIT(n)		(1U << (n))
+#define W_UNMAPPED	BIT(0)
+#define W_FLUSHED	BIT(1)
+#define W_CHECKED	BIT(2)
+#define W_COPYING	BIT(3)
+#define W_COPIED	BIT(4)
+#define W_SWITCHING	BIT(5)
+#define W_REMAPPING	BIT(6)
+#define W_HELPING	BIT(7)
+#define W_ALL		(BIT(7) - 1)
+/* What a folio that is not batched passes, and the rest of its batch. */
+#define W_UNBATCHED	(W_UNMAPPED | W_FLUSHED | W_COPIED | W_REMAPPING)
+
+static const struct kind base = { "base", BACK_ANON, OF_PAGES(1), 512 * KB };
+static const struct kind thp = { "thp", BACK_ANON, 2 * MB, 4 * MB };
+static const struct kind shmem = { "shmem", BACK_SHMEM, OF_PAGES(1), 512 * KB };
+static const struct kind tmpfs = { "tmpfs", BACK_TMPFS, OF_PAGES(1), 512 * KB };
+static const struct kind memfd = { "memfd", BACK_MEMFD, OF_PAGES(1), 512 * KB };
+static const struct kind xfs = { "xfs", BACK_XFS, OF_PAGES(1), 512 * KB };
+
+static const struct kind ext4 = {
+	"ext4", BACK_EXT4, OF_PAGES(1), 512 * KB, KIND_UNBATCHED
+};
+
+static const struct kind tmpfs_huge = {
+	"tmpfs_huge", BACK_TMPFS_HUGE, 2 * MB, 4 * MB
+};
+
+static const struct kind ksm = {
+	"ksm", BACK_ANON, OF_PAGES(1), 2 * MB, KIND_KSM
+};
+
+static const struct kind swapcache = {
+	"swapcache", BACK_ANON, OF_PAGES(1), 512 * KB, KIND_SWAPCACHE
+};
+
+static const struct kind mlocked = {
+	"mlocked", BACK_ANON, OF_PAGES(1), 512 * KB, KIND_MLOCK
+};
+
+struct act;
+
+/**
+ * struct scene - One window, and who does something in it
+ * @act: what is done
+ * @window: its number
+ * @mode: how the kernel copies
+ * @r: the memory that moves
+ * @from: its node
+ * @to: where it goes
+ * @written: this many bytes from its start have been written anew
+ * @gone: so many bytes at its end are no more
+ * @fd: what the act needs
+ * @other: what the act needs, another
+ * @map: a second mapping, or what else the act needs
+ * @child: its process
+ * @done: it has come to its end
+ * @victim: the process whose memory moves; 0 for this one
+ * @mover: the process that moves it, or 0 if a thread of this one does
+ * @flags: of move_pages
+ */
+struct scene {
+	const struct act *act;
+	unsigned int window;
+	enum copy_mode mode;
+	struct region r;
+	int from, to;
+	size_t written;
+	size_t gone;
+	int fd, other;
+	char *map;
+	pid_t child;
+	atomic_bool done;
+	pid_t victim;
+	pid_t mover;
+	int flags;
+	pthread_t thread;
+	char where[64];
+};
+
+/**
+ * struct act - Somebody who does something while a migration stands still
+ * @name: for messages
+ * @kinds: what it can be done to
+ * @windows: where, as bits
+ * @before: what comes first; may be NULL
+ * @act: what is done in the window; may have to wait for its end
+ * @check: whether all is right then; NULL for what is written by the scene
+ * @by_process: the mover is a process of its own
+ */
+struct act {
+	const char *name;
+	const struct kind *kinds[5];
+	unsigned int windows;
+	void (*before)(struct scene *s);
+	void (*act)(struct scene *s);
+	void (*check)(struct scene *s);
+	bool by_process;
+};
+
+/* Whether what failed was the content: shared with the test's process. */
+static atomic_bool *data_wrong;
+
+static void __printf(2, 3) right(bool ok, const char *fmt, ...)
+{
+	char text[256];
+	va_list args;
+
+	if (ok)
+		return;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	*data_wrong = true;
+	die("%s", text);
+}
+
+static void control(const char *name, const char *text)
+{
+	char path[128];
+	int err;
+
+	snprintf(path, sizeof(path), WINDOWS_DIR "/%s", name);
+	err = file_write(path, text);
+	require(!err, "cannot write %s to %s: %s", text, path, strerror(-err));
+}
+
+static void control_number(const char *name, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	control(name, text);
+}
+
+static uint64_t window_count(const char *name)
+{
+	char text[2048], *at;
+
+	require(!file_read(WINDOWS_DIR "/counts", text, sizeof(text)),
+		"cannot read the counts");
+	at = strstr(text, name);
+	require(at, "no count of %s", name);
+	return strtoull(at + strlen(name), NULL, 10);
+}
+
+/* Also at the end of a test that was killed. */
+static void all_right_again(void)
+{
+	file_write(WINDOWS_DIR "/broken", "\n");
+	file_write(WINDOWS_DIR "/gate", "open");
+	file_write(WINDOWS_DIR "/fail_copy/probability", "0");
+	file_write(WINDOWS_DIR "/fail_copy/times", "1");
+}
+
+static void gate_close(const char *window, pid_t pid, unsigned int skip)
+{
+	control_number("timeout_ms", GATE_MS);
+	control_number("pid", pid);
+	control_number("skip", skip);
+	control("gate", window);
+}
+
+static void gate_open(void)
+{
+	control("gate", "open");
+}
+
+/* Wait until somebody stands there; his name on success. */
+static int gate_wait(char *who, size_t size)
+{
+	return file_read(WINDOWS_DIR "/gate", who, size);
+}
+
+/* Move it all, once: what is in use may stay. */
+static void move_all(struct scene *s)
+{
+	size_t n = s->r.size / s->r.folio, i;
+	void *pages[n];
+	int nodes[n], status[n];
+
+	for (i = 0; i < n; i++) {
+		pages[i] = s->r.map + i * s->r.folio;
+		nodes[i] = s->to;
+	}
+	sys_move_pages(s->victim, n, pages, nodes, status, s->flags);
+}
+
+static void *mover_main(void *arg)
+{
+	move_all(arg);
+	return NULL;
+}
+
+static void *act_main(void *arg)
+{
+	struct scene *s = arg;
+
+	s->act->act(s);
+	s->done = true;
+	return NULL;
+}
+
+static bool wait_done(struct scene *s, unsigned int ms)
+{
+	for (; ms && !s->done; ms--)
+		usleep(1000);
+	return s->done;
+}
+
+static void join(pthread_t thread, const char *who)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += AFTER_MS / 1000;
+	require(!pthread_timedjoin_np(thread, NULL, &end),
+		"%s does not come to its end", who);
+}
+
+/* What was written in the window, and what was there before. */
+static void check_content(struct scene *s)
+{
+	size_t size = s->r.size - s->gone;
+
+	right(!pattern_bad(s->r.map, s->written, OTHER_SEED(s), 0, 0),
+	      "what was written meanwhile is lost");
+	right(!pattern_bad(s->r.map + s->written, size - s->written, s->r.seed,
+			   s->written, s->r.period),
+	      "what was there is wrong");
+}
+
+static void mover_start(struct scene *s)
+{
+	if (!s->act->by_process) {
+		require(!pthread_create(&s->thread, NULL, mover_main, s),
+			"no thread");
+		return;
+	}
+	/* Before this one, s->mover waits for the gate to be closed. */
+	kill(s->mover, SIGUSR1);
+}
+
+static void mover_fork(struct scene *s)
+{
+	sigset_t usr1;
+	int sig;
+
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &usr1, NULL);
+	s->victim = s->victim ?: getpid();
+	s->flags = MPOL_MF_MOVE_ALL;
+	s->mover = fork();
+	require(s->mover >= 0, "no process");
+	if (s->mover)
+		return;
+	/* The memory is not this one's. */
+	munmap(s->r.map, s->r.size);
+	sigwait(&usr1, &sig);
+	move_all(s);
+	_exit(0);
+}
+
+static void mover_join(struct scene *s)
+{
+	unsigned int ms;
+
+	if (!s->act->by_process) {
+		join(s->thread, "the migration");
+		return;
+	}
+	for (ms = 0; ms < AFTER_MS; ms++) {
+		if (waitpid(s->mover, NULL, WNOHANG))
+			return;
+		usleep(1000);
+	}
+	die("the migration does not come to its end");
+}
+
+static void scene_make(struct scene *s, const struct kind *kind)
+{
+	nodes_find(&s->from, &s->to);
+	region_make(&s->r, kind, s->from, false);
+	s->fd = -1;
+	s->other = -1;
+	s->flags = kind->flags & KIND_KSM ? MPOL_MF_MOVE_ALL : MPOL_MF_MOVE;
+}
+
+/* The whole scene, up to the checks. */
+static void scene_play(struct scene *s)
+{
+	uint64_t timeouts;
+	pthread_t actor;
+	char who[64];
+	int err;
+
+	timeouts = window_count("gate_timeouts ");
+	gate_close(window_names[s->window], s->mover ?: getpid(), 0);
+	mover_start(s);
+	err = gate_wait(who, sizeof(who));
+	require(!err, "nobody comes to the window: %s", strerror(-err));
+	snprintf(s->where, sizeof(s->where), "%s", who);
+	require(!pthread_create(&actor, NULL, act_main, s), "no thread");
+	wait_done(s, GRACE_MS);
+	gate_open();
+	mover_join(s);
+	join(actor, s->act->name);
+	require(window_count("gate_timeouts ") == timeouts,
+		"it did not stand in the window until the end");
+}
+
+struct variant {
+	const struct act *act;
+	const struct kind *kind;
+	unsigned int window;
+	enum copy_mode mode;
+};
+
+static void test_scene(const void *arg)
+{
+	const struct variant *v = arg;
+	struct scene s = {
+		.act = v->act, .window = v->window, .mode = v->mode,
+	};
+
+	mode_enter(v->mode);
+	scene_make(&s, v->kind);
+	if (s.act->by_process && !s.act->before)
+		mover_fork(&s);
+	if (s.act->before)
+		s.act->before(&s);
+	scene_play(&s);
+	if (s.act->check)
+		s.act->check(&s);
+	else
+		check_content(&s);
+	/* Locks and references must be gone: it moves, or stays for a reason. */
+	if (!s.gone && s.r.map) {
+		s.to = s.from;
+		move_all(&s);
+		if (s.act->check)
+			return;
+		check_content(&s);
+	}
+}
+
+/*
+ * Writers
+ */
+
+static void act_store(struct scene *s)
+{
+	s->written = s->r.folio;
+	pattern_fill(s->r.map, s->written, OTHER_SEED(s), 0, 0);
+}
+
+static void act_process_write(struct scene *s)
+{
+	struct iovec from = { .iov_len = s->r.folio };
+	struct iovec to = { s->r.map, s->r.folio };
+
+	from.iov_base = malloc(s->r.folio);
+	pattern_fill(from.iov_base, s->r.folio, OTHER_SEED(s), 0, 0);
+	require(process_vm_writev(getpid(), &from, 1, &to, 1, 0) ==
+		(ssize_t)s->r.folio, "process_vm_writev: %s", strerror(errno));
+	s->written = s->r.folio;
+}
+
+static void *sleeper_main(void *tid)
+{
+	*(atomic_int *)tid = syscall(SYS_gettid);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* Another process writes as a debugger does, through a thread that it stops. */
+static void before_poke(struct scene *s)
+{
+	static atomic_int tid;
+	pthread_t thread;
+
+	require(!pthread_create(&thread, NULL, sleeper_main, &tid),
+		"no thread");
+	while (!tid)
+		usleep(1000);
+	s->fd = tid;
+}
+
+static void act_poke(struct scene *s)
+{
+	uint64_t words[PAGE / sizeof(uint64_t)];
+	int status;
+	pid_t pid;
+	size_t i;
+
+	pattern_fill(words, PAGE, OTHER_SEED(s), 0, 0);
+	pid = fork();
+	if (!pid) {
+		if (ptrace(PTRACE_ATTACH, s->fd, NULL, NULL) ||
+		    waitpid(s->fd, &status, __WALL) != s->fd)
+			_exit(1);
+		for (i = 0; i < PAGE / sizeof(uint64_t); i++) {
+			if (ptrace(PTRACE_POKEDATA, s->fd,
+				   s->r.map + i * sizeof(uint64_t), words[i]))
+				_exit(2);
+		}
+		_exit(ptrace(PTRACE_DETACH, s->fd, NULL, NULL) ? 3 : 0);
+	}
+	require(waitpid(pid, &status, 0) == pid && !status,
+		"the debugger fails: %x", status);
+	s->written = PAGE;
+}
+
+/* io_uring's registered buffer, pinned for long, filled without a fault. */
+struct ring {
+	int fd;
+	char *sq, *cq;
+	struct io_uring_sqe *sqe;
+	struct io_uring_params p;
+};
+
+static struct ring ring;
+
+static void *ring_map(size_t size, off_t offset)
+{
+	void *map = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_POPULATE, ring.fd, offset);
+
+	require(map != MAP_FAILED, "cannot map a ring");
+	return map;
+}
+
+static void before_io_uring(struct scene *s)
+{
+	struct iovec iov = { s->r.map, PAGE };
+	int fds[2];
+
+	ring.fd = syscall(SYS_io_uring_setup, 1, &ring.p);
+	if (ring.fd < 0)
+		skip("no io_uring: %s", strerror(errno));
+	ring.sq = ring_map(ring.p.sq_off.array + sizeof(uint32_t),
+			   IORING_OFF_SQ_RING);
+	ring.cq = ring_map(ring.p.cq_off.cqes +
+			   ring.p.cq_entries * sizeof(struct io_uring_cqe),
+			   IORING_OFF_CQ_RING);
+	ring.sqe = ring_map(sizeof(*ring.sqe), IORING_OFF_SQES);
+	/* A long-term pin takes pages out of movable memory. */
+	require(!node_bind(s->from), "cannot stay on the node");
+	require(!syscall(SYS_io_uring_register, ring.fd,
+			 IORING_REGISTER_BUFFERS, &iov, 1),
+		"cannot register a buffer: %s", strerror(errno));
+	node_unbind();
+	require(!pipe(fds), "no pipe");
+	s->fd = fds[0];
+	s->other = fds[1];
+}
+
+static void act_io_uring(struct scene *s)
+{
+	char buf[PAGE];
+
+	pattern_fill(buf, PAGE, OTHER_SEED(s), 0, 0);
+	require(write(s->other, buf, PAGE) == (ssize_t)PAGE, "pipe is full");
+	memset(ring.sqe, 0, sizeof(*ring.sqe));
+	ring.sqe->opcode = IORING_OP_READ_FIXED;
+	ring.sqe->fd = s->fd;
+	ring.sqe->addr = (uintptr_t)s->r.map;
+	ring.sqe->len = PAGE;
+	ring.sqe->off = -1;
+	*(uint32_t *)(ring.sq + ring.p.sq_off.array) = 0;
+	__atomic_add_fetch((uint32_t *)(ring.sq + ring.p.sq_off.tail), 1,
+			   __ATOMIC_RELEASE);
+	require(syscall(SYS_io_uring_enter, ring.fd, 1, 1,
+			IORING_ENTER_GETEVENTS, NULL, 0) == 1,
+		"io_uring: %s", strerror(errno));
+	require(((struct io_uring_cqe *)(ring.cq + ring.p.cq_off.cqes))->res ==
+		(int)PAGE, "io_uring has not read");
+	/* And the pin is gone. */
+	require(!syscall(SYS_io_uring_register, ring.fd,
+			 IORING_UNREGISTER_BUFFERS, NULL, 0),
+		"cannot unregister: %s", strerror(errno));
+	s->written = PAGE;
+}
+
+/*
+ * O_DIRECT: the request is in flight, and its pages are pinned, until the
+ * server of a network block device, which is here, sends the data.
+ */
+#define NBD_HELD	(1024 * KB)
+#define NBD_SIZE	(2048 * KB)
+
+static struct {
+	int dev;
+	int socket;
+	int kernel_socket;
+	uint64_t seed;
+	char *to;
+	atomic_bool asked;
+	atomic_bool answer;
+	ssize_t got;
+	pthread_t reader;
+} nbd;
+
+static bool transfer(int fd, void *buf, size_t size, bool out)
+{
+	while (size) {
+		ssize_t n = out ? write(fd, buf, size) : read(fd, buf, size);
+
+		if (n <= 0)
+			return false;
+		buf = (char *)buf + n;
+		size -= n;
+	}
+	return true;
+}
+
+static void *nbd_serve(void *unused)
+{
+	struct nbd_request request;
+	struct nbd_reply reply = { .magic = htobe32(NBD_REPLY_MAGIC) };
+	uint64_t from;
+	uint32_t size;
+	char *buf;
+
+	while (transfer(nbd.socket, &request, sizeof(request), false)) {
+		from = be64toh(request.from);
+		size = be32toh(request.len);
+		buf = calloc(1, size);
+		if (from >= NBD_HELD) {
+			pattern_fill(buf, size, nbd.seed, from - NBD_HELD, 0);
+			nbd.asked = true;
+			while (!nbd.answer)
+				usleep(500);
+		}
+		/* A handle, or a cookie in later headers. */
+		memcpy((char *)&reply + 8, (char *)&request + 8, 8);
+		if (!transfer(nbd.socket, &reply, sizeof(reply), true) ||
+		    !transfer(nbd.socket, buf, size, true))
+			break;
+		free(buf);
+	}
+	return unused;
+}
+
+static void *nbd_do_it(void *fd)
+{
+	ioctl((int)(intptr_t)fd, NBD_DO_IT);
+	return NULL;
+}
+
+static void *nbd_read(void *unused)
+{
+	nbd.got = pread(nbd.dev, nbd.to, PAGE, NBD_HELD);
+	return unused;
+}
+
+static void before_direct(struct scene *s)
+{
+	pthread_t server, doer;
+	int pair[2], control_fd;
+	unsigned int ms;
+
+	control_fd = open("/dev/nbd0", O_RDWR);
+	if (control_fd < 0)
+		skip("no nbd");
+	require(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair), "no sockets");
+	nbd.socket = pair[1];
+	nbd.seed = OTHER_SEED(s);
+	nbd.to = s->r.map;
+	ioctl(control_fd, NBD_CLEAR_SOCK);
+	require(!ioctl(control_fd, NBD_SET_BLKSIZE, 512UL) &&
+		!ioctl(control_fd, NBD_SET_SIZE, NBD_SIZE) &&
+		!ioctl(control_fd, NBD_SET_SOCK, pair[0]),
+		"nbd: %s", strerror(errno));
+	require(!pthread_create(&server, NULL, nbd_serve, NULL) &&
+		!pthread_create(&doer, NULL, nbd_do_it,
+				(void *)(intptr_t)control_fd), "no thread");
+	/* It has a size once it is connected. */
+	for (ms = 0; ms < AFTER_MS; ms++) {
+		char size[32];
+
+		if (!file_read("/sys/block/nbd0/size", size, sizeof(size)) &&
+		    strtoul(size, NULL, 10) && file_exists("/sys/block/nbd0/pid"))
+			break;
+		usleep(1000);
+	}
+	nbd.dev = open("/dev/nbd0", O_RDWR | O_DIRECT);
+	require(nbd.dev >= 0, "cannot open nbd: %s", strerror(errno));
+	s->fd = control_fd;
+	require(!pthread_create(&nbd.reader, NULL, nbd_read, NULL),
+		"no thread");
+	for (ms = 0; ms < AFTER_MS && !nbd.asked; ms++)
+		usleep(1000);
+	require(nbd.asked, "nothing is asked of nbd");
+}
+
+static void act_direct(struct scene *s)
+{
+	nbd.answer = true;
+	join(nbd.reader, "the read");
+	require(nbd.got == (ssize_t)PAGE, "O_DIRECT read %zd", nbd.got);
+	s->written = PAGE;
+	ioctl(s->fd, NBD_DISCONNECT);
+	ioctl(s->fd, NBD_CLEAR_SOCK);
+}
+
+/* A pipe has references to the pages; they go when they are read. */
+static void before_vmsplice(struct scene *s)
+{
+	struct iovec iov = { s->r.map, 4 * PAGE };
+	int fds[2];
+
+	require(!pipe(fds) &&
+		vmsplice(fds[1], &iov, 1, 0) == (ssize_t)(4 * PAGE),
+		"vmsplice: %s", strerror(errno));
+	s->fd = fds[0];
+}
+
+static void act_vmsplice(struct scene *s)
+{
+	char buf[4 * PAGE];
+
+	require(transfer(s->fd, buf, sizeof(buf), false), "cannot read it");
+	right(!pattern_bad(buf, sizeof(buf), s->r.seed, 0, s->r.period),
+	      "the pipe has something else");
+}
+
+/* A device that shares memory pins it from the page cache, and writes. */
+static int udmabuf_of(struct scene *s)
+{
+	struct udmabuf_create create = {
+		.memfd = s->r.fd, .flags = UDMABUF_FLAGS_CLOEXEC,
+		.offset = 0, .size = PAGE,
+	};
+	int dev = open("/dev/udmabuf", O_RDWR);
+	int fd;
+
+	if (dev < 0)
+		skip("no udmabuf");
+	fd = ioctl(dev, UDMABUF_CREATE, &create);
+	require(fd >= 0, "udmabuf: %s", strerror(errno));
+	close(dev);
+	return fd;
+}
+
+static void udmabuf_write(struct scene *s, int fd)
+{
+	char *map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	require(map != MAP_FAILED, "cannot map a udmabuf: %s", strerror(errno));
+	pattern_fill(map, PAGE, OTHER_SEED(s), 0, 0);
+	munmap(map, PAGE);
+	s->written = PAGE;
+}
+
+static void act_udmabuf(struct scene *s)
+{
+	int fd = udmabuf_of(s);
+
+	udmabuf_write(s, fd);
+	close(fd);
+}
+
+/*
+ * A writer on another CPU that never faults: until the flush it may use what
+ * its TLB has, and what it writes then must not be lost.
+ */
+static struct {
+	uint64_t *word;
+	atomic_bool stop;
+	atomic_bool lost;
+	atomic_ullong count;
+	pthread_t thread;
+	int cpu;
+} stale;
+
+/* One access each, and no other: what faults is the store. */
+static uint64_t load(void)
+{
+	return __atomic_load_n(stale.word, __ATOMIC_RELAXED);
+}
+
+static void store(uint64_t value)
+{
+	__atomic_store_n(stale.word, value, __ATOMIC_RELAXED);
+}
+
+static void *stale_main(void *unused)
+{
+	uint64_t mine = 0, seen;
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(stale.cpu, &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+	store(0);
+	while (!stale.stop) {
+		seen = load();
+		if (seen != mine) {
+			stale.lost = true;
+			mine = seen;
+		}
+		store(++mine);
+		stale.count = mine;
+	}
+	return unused;
+}
+
+static void before_stale(struct scene *s)
+{
+	cpu_set_t cpus;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		skip("one CPU only");
+	/* Nobody else on its CPU, or its TLB would be flushed for that. */
+	stale.cpu = sysconf(_SC_NPROCESSORS_ONLN) - 1;
+	CPU_ZERO(&cpus);
+	for (int i = 0; i < stale.cpu; i++)
+		CPU_SET(i, &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+	stale.word = (uint64_t *)s->r.map;
+	require(!pthread_create(&stale.thread, NULL, stale_main, NULL),
+		"no thread");
+	while (stale.count < 10000)
+		usleep(1000);
+}
+
+static void act_stale(struct scene *s)
+{
+	uint64_t before = stale.count;
+
+	usleep(GRACE_MS * 1000 / 2);
+	ksft_print_msg("%llu stores while it stood\n",
+		       (unsigned long long)(stale.count - before));
+}
+
+static void check_stale(struct scene *s)
+{
+	usleep(20000);
+	stale.stop = true;
+	join(stale.thread, "the writer");
+	right(!stale.lost, "a store is lost");
+	right(load() == stale.count, "the last stores are lost");
+	right(!pattern_bad(s->r.map + PAGE, s->r.size - PAGE, s->r.seed, PAGE,
+			   s->r.period), "what was there is wrong");
+}
+
+/*
+ * Readers
+ */
+
+static void act_read(struct scene *s)
+{
+	char *buf = malloc(s->r.size);
+	ssize_t n = pread(s->r.fd, buf, s->r.size, 0);
+
+	require(n == (ssize_t)s->r.size, "read: %zd", n);
+	right(!pattern_bad(buf, s->r.size, s->r.seed, 0, s->r.period),
+	      "a read has seen something else");
+	free(buf);
+}
+
+/* It takes no lock, so it must not wait for the end of the migration. */
+static void check_read(struct scene *s)
+{
+	check_content(s);
+}
+
+static void act_readahead(struct scene *s)
+{
+	posix_fadvise(s->r.fd, 0, s->r.size, POSIX_FADV_WILLNEED);
+	readahead(s->r.fd, 0, s->r.size);
+	act_read(s);
+}
+
+static void before_fault(struct scene *s)
+{
+	s->map = mmap(NULL, s->r.size, PROT_READ, MAP_SHARED, s->r.fd, 0);
+	require(s->map != MAP_FAILED, "cannot map it twice");
+}
+
+static void act_fault(struct scene *s)
+{
+	right(!pattern_bad(s->map, s->r.size, s->r.seed, 0, s->r.period),
+	      "a fault has found something else");
+}
+
+static void act_write_file(struct scene *s)
+{
+	char *buf = malloc(s->r.folio);
+
+	pattern_fill(buf, s->r.folio, OTHER_SEED(s), 0, 0);
+	require(pwrite(s->r.fd, buf, s->r.folio, 0) == (ssize_t)s->r.folio,
+		"write: %s", strerror(errno));
+	s->written = s->r.folio;
+	free(buf);
+}
+
+static void check_file(struct scene *s)
+{
+	char *buf = malloc(s->r.size);
+
+	check_content(s);
+	require(pread(s->r.fd, buf, s->r.size, 0) == (ssize_t)s->r.size,
+		"read: %s", strerror(errno));
+	right(!memcmp(buf, s->r.map, s->r.size),
+	      "the file is not what is mapped");
+	free(buf);
+}
+
+static void act_process_read(struct scene *s)
+{
+	struct iovec from = { s->r.map, s->r.size };
+	struct iovec to = { malloc(s->r.size), s->r.size };
+
+	require(process_vm_readv(getpid(), &to, 1, &from, 1, 0) ==
+		(ssize_t)s->r.size, "process_vm_readv: %s", strerror(errno));
+	right(!pattern_bad(to.iov_base, s->r.size, s->r.seed, 0, s->r.period),
+	      "process_vm_readv has seen something else");
+}
+
+/*
+ * Those who change what is mapped
+ */
+
+static void act_fork(struct scene *s)
+{
+	int status;
+	pid_t pid = fork();
+
+	require(pid >= 0, "no process");
+	if (!pid) {
+		if (pattern_bad(s->r.map, s->r.size, s->r.seed, 0, s->r.period))
+			_exit(1);
+		pattern_fill(s->r.map, s->r.size, OTHER_SEED(s) + 1, 0, 0);
+		_exit(!!pattern_bad(s->r.map, s->r.size, OTHER_SEED(s) + 1, 0,
+				    0));
+	}
+	act_store(s);
+	require(waitpid(pid, &status, 0) == pid && WIFEXITED(status),
+		"the child is dead");
+	right(!WEXITSTATUS(status), "the child has something else");
+}
+
+static void act_ksm(struct scene *s)
+{
+	require(!madvise(s->r.map, s->r.size, MADV_MERGEABLE) &&
+		!file_write("/sys/kernel/mm/ksm/run", "1"), "no KSM");
+	usleep(100000);
+	act_store(s);
+	file_write("/sys/kernel/mm/ksm/run", "2");
+	file_write("/sys/kernel/mm/ksm/run", "0");
+}
+
+static void before_uffd(struct scene *s)
+{
+	struct uffdio_api api = {
+		.api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP,
+	};
+	struct uffdio_register reg = {
+		.range = { (uintptr_t)s->r.map, s->r.size },
+		.mode = UFFDIO_REGISTER_MODE_WP | UFFDIO_REGISTER_MODE_MISSING,
+	};
+
+	s->fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (s->fd < 0 || ioctl(s->fd, UFFDIO_API, &api) ||
+	    ioctl(s->fd, UFFDIO_REGISTER, &reg))
+		skip("no userfaultfd: %s", strerror(errno));
+	/* The last page is missing, the others are not. */
+	require(!madvise(s->r.map + s->r.size - PAGE, PAGE, MADV_DONTNEED),
+		"cannot make a hole");
+}
+
+static void *store_first(void *arg)
+{
+	act_store(arg);
+	return NULL;
+}
+
+static void act_uffd(struct scene *s)
+{
+	struct uffdio_writeprotect wp = {
+		.range = { (uintptr_t)s->r.map, s->r.size - PAGE },
+		.mode = UFFDIO_WRITEPROTECT_MODE_WP,
+	};
+	struct uffdio_copy copy = {
+		.dst = (uintptr_t)s->r.map + s->r.size - PAGE, .len = PAGE,
+	};
+	char *buf = aligned_alloc(PAGE, PAGE);
+	struct uffd_msg msg;
+	pthread_t thread;
+
+	require(!ioctl(s->fd, UFFDIO_WRITEPROTECT, &wp),
+		"cannot protect: %s", strerror(errno));
+	pattern_fill(buf, PAGE, s->r.seed, s->r.size - PAGE, s->r.period);
+	copy.src = (uintptr_t)buf;
+	require(!ioctl(s->fd, UFFDIO_COPY, &copy), "cannot fill the hole: %s",
+		strerror(errno));
+	/* What is protected in a migration entry is protected after it. */
+	require(!pthread_create(&thread, NULL, store_first, s), "no thread");
+	require(read(s->fd, &msg, sizeof(msg)) == sizeof(msg) &&
+		msg.event == UFFD_EVENT_PAGEFAULT, "no event");
+	right(msg.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP,
+	      "the protection is lost");
+	wp.mode = 0;
+	require(!ioctl(s->fd, UFFDIO_WRITEPROTECT, &wp),
+		"cannot unprotect: %s", strerror(errno));
+	join(thread, "the store");
+}
+
+static void act_mremap(struct scene *s)
+{
+	char *to = mmap(NULL, s->r.size, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	require(to != MAP_FAILED, "no address");
+	to = mremap(s->r.map, s->r.size, s->r.size,
+		    MREMAP_MAYMOVE | MREMAP_FIXED, to);
+	require(to != MAP_FAILED, "mremap: %s", strerror(errno));
+	s->r.map = to;
+	act_store(s);
+}
+
+static void act_munmap(struct scene *s)
+{
+	s->gone = s->r.size / 2;
+	require(!munmap(s->r.map + s->r.size / 2, s->gone), "munmap: %s",
+		strerror(errno));
+	act_store(s);
+}
+
+static void check_zeroes(struct scene *s, bool or_old)
+{
+	char *at = s->r.map + s->r.size / 2;
+	size_t i, j;
+
+	for (i = 0; i < s->r.size / 2; i += PAGE) {
+		for (j = 0; j < PAGE && !at[i + j]; j++)
+			;
+		if (j == PAGE)
+			continue;
+		right(or_old, "what was given up is still there");
+		right(!pattern_bad(at + i, PAGE, s->r.seed,
+				   s->r.size / 2 + i, s->r.period),
+		      "neither old nor zero");
+	}
+}
+
+static void check_dontneed(struct scene *s)
+{
+	check_zeroes(s, false);
+	s->gone = s->r.size / 2;
+	check_content(s);
+}
+
+static void check_free(struct scene *s)
+{
+	check_zeroes(s, true);
+	s->gone = s->r.size / 2;
+	check_content(s);
+}
+
+static void act_madvise(struct scene *s, int advice, bool must)
+{
+	int err = madvise(s->r.map + s->r.size / 2, s->r.size / 2, advice);
+
+	require(!err || !must, "madvise: %s", strerror(errno));
+}
+
+static void act_dontneed(struct scene *s)
+{
+	act_madvise(s, MADV_DONTNEED, true);
+}
+
+static void act_remove(struct scene *s)
+{
+	act_madvise(s, MADV_REMOVE, true);
+}
+
+static void act_free(struct scene *s)
+{
+	act_madvise(s, MADV_FREE, true);
+}
+
+static void act_pageout(struct scene *s)
+{
+	act_madvise(s, MADV_PAGEOUT, true);
+	act_madvise(s, MADV_COLD, true);
+}
+
+/* khugepaged's work, at once; what is isolated stands in its way. */
+static void act_collapse(struct scene *s)
+{
+	act_madvise(s, MADV_COLLAPSE, false);
+	act_store(s);
+}
+
+static void act_split(struct scene *s)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%d,%#lx,%#lx", getpid(),
+		 (unsigned long)s->r.map,
+		 (unsigned long)s->r.map + s->r.size);
+	file_write("/sys/kernel/debug/split_huge_pages", text);
+	/* And in the page table. */
+	require(!mprotect(s->r.map + PAGE, PAGE, PROT_READ),
+		"mprotect: %s", strerror(errno));
+	require(!mprotect(s->r.map + PAGE, PAGE, PROT_READ | PROT_WRITE),
+		"mprotect: %s", strerror(errno));
+	act_store(s);
+}
+
+static void act_mlock(struct scene *s)
+{
+	require(!mlock(s->r.map, s->r.size), "mlock: %s", strerror(errno));
+	act_store(s);
+	require(!munlock(s->r.map, s->r.size), "munlock: %s", strerror(errno));
+}
+
+static void act_mprotect(struct scene *s)
+{
+	require(!mprotect(s->r.map, s->r.size, PROT_READ) &&
+		!mprotect(s->r.map, s->r.size, PROT_READ | PROT_WRITE),
+		"mprotect: %s", strerror(errno));
+	act_store(s);
+}
+
+static void act_truncate(struct scene *s)
+{
+	require(!ftruncate(s->r.fd, s->r.size / 2) &&
+		!ftruncate(s->r.fd, s->r.size), "truncate: %s",
+		strerror(errno));
+}
+
+static void act_punch(struct scene *s)
+{
+	require(!fallocate(s->r.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			   s->r.size / 2, s->r.size / 2), "hole: %s",
+		strerror(errno));
+}
+
+static void act_drop_caches(struct scene *s)
+{
+	file_write("/proc/sys/vm/drop_caches", "3");
+	file_write("/proc/sys/vm/compact_memory", "1");
+}
+
+/*
+ * Memory that fails, or goes
+ */
+
+static void before_pfn(struct scene *s)
+{
+	s->map = (char *)page_pfn(s->r.map);
+}
+
+static sigjmp_buf poisoned;
+
+static void on_sigbus(int sig)
+{
+	siglongjmp(poisoned, 1);
+}
+
+static void act_poison(struct scene *s)
+{
+	char text[32];
+
+	if (!file_exists("/sys/kernel/debug/hwpoison/corrupt-pfn"))
+		skip("no hwpoison-inject");
+	snprintf(text, sizeof(text), "%#lx", (unsigned long)s->map);
+	/* May fail: the page is handled later, or belongs to nobody by then. */
+	file_write("/sys/kernel/debug/hwpoison/corrupt-pfn", text);
+}
+
+/* The poisoned folio is whole, or its user is told; the others are right. */
+static void check_poison(struct scene *s)
+{
+	size_t folio = s->r.folio;
+	char text[32];
+
+	signal(SIGBUS, on_sigbus);
+	if (!sigsetjmp(poisoned, 1)) {
+		right(!pattern_bad(s->r.map, folio, s->r.seed, 0, s->r.period),
+		      "poisoned, and something else");
+	}
+	signal(SIGBUS, SIG_DFL);
+	right(!pattern_bad(s->r.map + folio, s->r.size - folio, s->r.seed,
+			   folio, s->r.period), "what was there is wrong");
+	snprintf(text, sizeof(text), "%#lx", (unsigned long)s->map);
+	file_write("/sys/kernel/debug/hwpoison/unpoison-pfn", text);
+}
+
+static void act_soft_offline(struct scene *s)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%#lx", (unsigned long)s->map * PAGE);
+	/* It is moving: EBUSY is an answer. */
+	file_write("/sys/devices/system/memory/soft_offline_page", text);
+}
+
+/* A block of the destination that can go. */
+static void before_offline(struct scene *s)
+{
+	char path[128], text[64];
+	int block, found = -1;
+
+	for (block = 0; block < 512 && found < 0; block++) {
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/node/node%d/memory%d/valid_zones",
+			 s->to, block);
+		if (!file_read(path, text, sizeof(text)) &&
+		    !strncmp(text, "Movable", 7))
+			found = block;
+	}
+	if (found < 0)
+		skip("no block that can go offline: boot with movablecore=");
+	s->other = found;
+}
+
+static void act_offline(struct scene *s)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/memory/memory%d/state",
+		 s->other);
+	file_write(path, "offline");
+	file_write(path, "online_movable");
+}
+
+/*
+ * Processes and CPUs
+ */
+
+static void act_kill_mover(struct scene *s)
+{
+	require(!kill(s->mover, SIGKILL), "cannot kill");
+}
+
+#define CGROUP	"/tmp/migrate_windows_cgroup"
+
+static const char *cgroup_dir(void)
+{
+	mkdir(CGROUP, 0755);
+	if (!file_exists(CGROUP "/cgroup.procs"))
+		mount("none", CGROUP, "cgroup2", 0, NULL);
+	require(file_exists(CGROUP "/cgroup.procs"), "no cgroup: %s",
+		strerror(errno));
+	file_write(CGROUP "/cgroup.subtree_control", "+memory");
+	mkdir(CGROUP "/test", 0755);
+	return CGROUP "/test";
+}
+
+static void cgroup_set(const char *name, const char *value)
+{
+	char path[128];
+	int err;
+
+	snprintf(path, sizeof(path), "%s/%s", cgroup_dir(), name);
+	err = file_write(path, value);
+	require(!err, "%s: %s", path, strerror(-err));
+}
+
+static void cgroup_take(pid_t pid)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%d", pid);
+	cgroup_set("cgroup.procs", text);
+}
+
+/* Whoever migrates is frozen: nobody else may have to wait for him. */
+static void before_freeze(struct scene *s)
+{
+	mover_fork(s);
+	cgroup_take(s->mover);
+}
+
+static void *thaw_main(void *arg)
+{
+	struct scene *s = arg;
+
+	/* It has been let go, and cannot leave: all of it must be usable. */
+	usleep((GRACE_MS + 300) * 1000);
+	s->done = false;
+	check_content(s);
+	s->done = true;
+	cgroup_set("cgroup.freeze", "0");
+	return NULL;
+}
+
+static void act_freeze(struct scene *s)
+{
+	static pthread_t thread;
+
+	cgroup_set("cgroup.freeze", "1");
+	require(!pthread_create(&thread, NULL, thaw_main, s), "no thread");
+}
+
+/* The process whose memory it is dies, while others have it, too. */
+static void before_exit(struct scene *s)
+{
+	s->child = fork();
+	if (!s->child) {
+		for (size_t i = 0; i < s->r.size; i += PAGE)
+			touch(s->r.map + i);
+		for (;;)
+			pause();
+	}
+	/* Until it has it all. */
+	usleep(50000);
+	s->victim = s->child;
+	mover_fork(s);
+}
+
+static void act_exit(struct scene *s)
+{
+	kill(s->child, SIGKILL);
+	waitpid(s->child, NULL, 0);
+}
+
+/* The cgroup of that process may have next to nothing any more. */
+static void before_limit(struct scene *s)
+{
+	before_exit(s);
+	cgroup_take(s->child);
+}
+
+static void act_limit(struct scene *s)
+{
+	cgroup_set("memory.max", "65536");
+	kill(s->child, SIGKILL);
+	waitpid(s->child, NULL, 0);
+	cgroup_set("memory.max", "max");
+}
+
+/* The CPU of a helper that is amid a chunk, or else that of the migration. */
+static void act_cpu_offline(struct scene *s)
+{
+	char path[128];
+	int task, cpu;
+
+	require(sscanf(s->where, "%*s %d %d", &task, &cpu) == 2,
+		"who stands there? %s", s->where);
+	if (!cpu)
+		cpu = 1;
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online",
+		 cpu);
+	file_write(path, "0");
+	require(!file_write(path, "1"), "CPU %d does not come back", cpu);
+}
+
+/* The knobs are turned while it is on its way. */
+static void act_knobs(struct scene *s)
+{
+	static const char * const words[][2] = {
+		{ "enabled", "0" }, { "enabled", "1" },
+		{ "max_helpers", "0" }, { "max_helpers", "3" },
+		{ "chunk_kb", "2048" }, { "parallel_batches", "0" },
+		{ "enabled", "0" },
+	};
+	char path[128];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(words); i++) {
+		snprintf(path, sizeof(path), KNOB_DIR "/%s", words[i][0]);
+		require(!file_write(path, words[i][1]), "no knob %s", path);
+	}
+	act_store(s);
+}
+
+static const struct act acts[] = {
+	{ "stores", { &base, &thp, &shmem, &xfs, &swapcache }, W_ALL,
+	  NULL, act_store },
+	{ "a store by a stale TLB", { &base, &shmem }, W_ALL,
+	  before_stale, act_stale, check_stale },
+	{ "process_vm_writev", { &base, &thp, &shmem }, W_ALL,
+	  NULL, act_process_write },
+	{ "ptrace", { &base, &thp }, W_ALL, before_poke, act_poke },
+	{ "io_uring", { &base, &shmem, &tmpfs }, W_ALL,
+	  before_io_uring, act_io_uring },
+	{ "O_DIRECT", { &base, &shmem, &tmpfs }, W_ALL,
+	  before_direct, act_direct },
+	{ "vmsplice", { &base, &thp, &shmem }, W_ALL,
+	  before_vmsplice, act_vmsplice },
+	{ "udmabuf", { &memfd }, W_ALL, NULL, act_udmabuf },
+	{ "read", { &tmpfs, &tmpfs_huge, &xfs, &ext4 }, W_ALL,
+	  NULL, act_read, check_read },
+	{ "a fault", { &tmpfs, &tmpfs_huge, &xfs, &ext4 }, W_ALL,
+	  before_fault, act_fault },
+	{ "readahead", { &tmpfs, &xfs, &ext4 }, W_ALL, NULL, act_readahead },
+	{ "write", { &tmpfs, &xfs, &ext4 }, W_ALL,
+	  NULL, act_write_file, check_file },
+	{ "process_vm_readv", { &base, &shmem }, W_ALL,
+	  NULL, act_process_read },
+	{ "fork", { &base, &thp, &swapcache }, W_ALL, NULL, act_fork },
+	{ "KSM", { &ksm }, W_ALL, NULL, act_ksm },
+	{ "userfaultfd", { &base }, W_ALL, before_uffd, act_uffd },
+	{ "mremap", { &base, &thp, &shmem }, W_ALL, NULL, act_mremap },
+	{ "munmap", { &base, &thp, &shmem }, W_ALL, NULL, act_munmap },
+	{ "MADV_DONTNEED", { &base, &thp }, W_ALL,
+	  NULL, act_dontneed, check_dontneed },
+	{ "MADV_REMOVE", { &shmem }, W_ALL, NULL, act_remove, check_dontneed },
+	{ "MADV_FREE", { &base, &thp }, W_ALL, NULL, act_free, check_free },
+	{ "MADV_PAGEOUT", { &base, &swapcache, &xfs }, W_ALL,
+	  NULL, act_pageout },
+	{ "MADV_COLLAPSE", { &base, &shmem }, W_ALL, NULL, act_collapse },
+	{ "a split", { &thp, &tmpfs_huge }, W_ALL, NULL, act_split },
+	{ "mlock", { &base, &mlocked, &shmem }, W_ALL, NULL, act_mlock },
+	{ "mprotect", { &base, &thp }, W_ALL, NULL, act_mprotect },
+	{ "truncate", { &tmpfs, &xfs, &ext4 }, W_ALL,
+	  NULL, act_truncate, check_dontneed },
+	{ "a hole", { &tmpfs, &xfs, &ext4 }, W_ALL,
+	  NULL, act_punch, check_dontneed },
+	{ "drop_caches and compaction", { &base, &xfs, &ext4 }, W_ALL,
+	  NULL, act_drop_caches },
+	{ "memory failure", { &base, &thp, &shmem }, W_ALL,
+	  before_pfn, act_poison, check_poison },
+	{ "soft offline", { &base, &thp, &shmem }, W_ALL,
+	  before_pfn, act_soft_offline },
+	{ "memory offline", { &base }, W_CHECKED | W_COPIED | W_REMAPPING,
+	  before_offline, act_offline },
+	{ "a fatal signal", { &base, &thp, &shmem }, W_ALL,
+	  NULL, act_kill_mover, NULL, true },
+	{ "the freezer", { &base, &shmem }, W_ALL,
+	  before_freeze, act_freeze, NULL, true },
+	{ "exit", { &base, &shmem, &tmpfs }, W_ALL,
+	  before_exit, act_exit, NULL, true },
+	{ "a cgroup's limit", { &base, &shmem }, W_ALL,
+	  before_limit, act_limit, NULL, true },
+	{ "CPU offline", { &base }, W_CHECKED | W_COPIED, NULL,
+	  act_cpu_offline },
+	{ "knobs", { &base, &thp, &shmem }, W_ALL, NULL, act_knobs },
+};
+
+/* With helpers, and only if one gets to a chunk. */
+static const struct act helped[] = {
+	{ "CPU offline", { &thp }, W_HELPING, NULL, act_cpu_offline },
+	{ "read", { &tmpfs_huge }, W_HELPING, NULL, act_read },
+	{ "stores", { &thp }, W_HELPING, NULL, act_store },
+	{ "a fatal signal", { &thp }, W_HELPING,
+	  NULL, act_kill_mover, NULL, true },
+};
+
+static const struct act *find_act(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(acts); i++) {
+		if (!strcmp(acts[i].name, name))
+			return &acts[i];
+	}
+	return NULL;
+}
+
+/*
+ * What is left of it when a rule is broken
+ */
+
+/* Copies fail, each one of them; nobody else does anything. */
+static void test_failed(const void *unused)
+{
+	struct scene s = { 0 };
+	uint64_t before = window_count("failed_copies ");
+
+	mode_enter(MODE_BATCH);
+	scene_make(&s, &base);
+	control("fail_copy/verbose", "0");
+	control("fail_copy/times", "64");
+	control("fail_copy/probability", "100");
+	move_all(&s);
+	control("fail_copy/probability", "0");
+	require(window_count("failed_copies ") - before == 64,
+		"no copies have failed");
+	require(region_on_node(&s.r, s.to), "a failed copy has stopped it");
+	check_content(&s);
+}
+
+/*
+ * The pin comes after the copy, so the first attempt to move the folio fails;
+ * its holder writes, and goes before the second one.
+ */
+static void test_mark(const void *unused)
+{
+	struct scene s = { 0 };
+	char who[64];
+	int err, fd;
+
+	mode_enter(MODE_BATCH);
+	scene_make(&s, &memfd);
+	gate_close("copied", getpid(), 0);
+	require(!pthread_create(&s.thread, NULL, mover_main, &s), "no thread");
+	err = gate_wait(who, sizeof(who));
+	require(!err, "nobody comes: %s", strerror(-err));
+	fd = udmabuf_of(&s);
+	/* This opens the first one. */
+	gate_close("copied", getpid(), 0);
+	err = gate_wait(who, sizeof(who));
+	require(!err, "there is no second attempt: %s", strerror(-err));
+	udmabuf_write(&s, fd);
+	close(fd);
+	gate_open();
+	join(s.thread, "the migration");
+	check_content(&s);
+}
+
+static void play(const char *name, const struct kind *kind,
+		 unsigned int window)
+{
+	struct variant v = {
+		.act = find_act(name), .kind = kind,
+		.window = __builtin_ctz(window), .mode = MODE_BATCH,
+	};
+
+	require(v.act, "no act %s", name);
+	test_scene(&v);
+}
+
+static void test_refs_uring(const void *unused)
+{
+	play("io_uring", &shmem, W_COPIED);
+}
+
+static void test_refs_direct(const void *unused)
+{
+	play("O_DIRECT", &tmpfs, W_COPIED);
+}
+
+static void test_flush(const void *unused)
+{
+	play("a store by a stale TLB", &base, W_COPIED);
+}
+
+static void test_publish(const void *unused)
+{
+	play("read", &tmpfs, W_COPYING);
+}
+
+static void test_memfd(const void *unused)
+{
+	play("udmabuf", &memfd, W_COPIED);
+}
+
+struct breach {
+	const char *rule;	/* what is broken; in the control only the last is not */
+	const char *also;	/* broken in the control, too: "" for nothing */
+	const char *what;
+	test_fn test;
+};
+
+static const struct breach breaches[] = {
+	{ "refs", "", "io_uring", test_refs_uring },
+	{ "refs", "", "O_DIRECT", test_refs_direct },
+	{ "flush", "", "a store by a stale TLB", test_flush },
+	{ "publish", "", "read", test_publish },
+	{ "failed", "", "failed copies", test_failed },
+	{ "memfd", "", "udmabuf", test_memfd },
+	/* Nobody can write between two attempts unless he could pin. */
+	{ "mark", "memfd", "udmabuf, twice", test_mark },
+};
+
+/* Run the test in a process of its own: what is the verdict? */
+static int verdict(const struct breach *b, bool broken)
+{
+	char rules[64];
+	int status;
+	pid_t pid;
+
+	*data_wrong = false;
+	snprintf(rules, sizeof(rules), "%s %s\n", b->also,
+		 broken ? b->rule : "");
+	control("broken", rules);
+	pid = fork();
+	if (!pid) {
+		b->test(NULL);
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		status = -1;
+	all_right_again();
+	return status < 0 ? -1 : WEXITSTATUS(status);
+}
+
+static void test_breach(const void *arg)
+{
+	const struct breach *b = arg;
+	int code = verdict(b, false);
+
+	if (code == KSFT_SKIP)
+		_exit(KSFT_SKIP);
+	require(!code, "it fails though the rule is kept");
+	code = verdict(b, true);
+	require(code, "the rule is broken, and nothing is seen");
+	require(code == KSFT_FAIL && *data_wrong,
+		"the rule is broken, but not the content (%d)", code);
+}
+
+static bool usable(const struct variant *v)
+{
+	unsigned int possible = v->act->windows;
+
+	if (v->kind->flags & KIND_UNBATCHED)
+		possible &= W_UNBATCHED;
+	return possible & BIT(v->window);
+}
+
+/* Runs the scenes of a list, or counts them. */
+static unsigned int scenes(const struct act *list, size_t n,
+			   enum copy_mode mode, bool run)
+{
+	struct variant v = { .mode = mode };
+	unsigned int nr = 0;
+	char name[128];
+	size_t i, k;
+
+	for (i = 0; i < n; i++) {
+		v.act = &list[i];
+		for (k = 0; k < ARRAY_SIZE(v.act->kinds); k++) {
+			v.kind = v.act->kinds[k];
+			if (!v.kind)
+				break;
+			for (v.window = 0; v.window < ARRAY_SIZE(window_names);
+			     v.window++) {
+				if (!usable(&v))
+					continue;
+				nr++;
+				if (!run)
+					continue;
+				snprintf(name, sizeof(name), "%s, %s, %s: %s",
+					 mode_names[mode], v.kind->name,
+					 window_names[v.window], v.act->name);
+				test_run(name, TIMEOUT, test_scene, &v);
+				all_right_again();
+			}
+		}
+	}
+	return nr;
+}
+
+/* Runs all of a mode, or counts it. */
+static unsigned int mode_scenes(enum copy_mode mode, bool run)
+{
+	unsigned int nr = scenes(acts, ARRAY_SIZE(acts), mode, run);
+
+	if (mode == MODE_THREADS)
+		nr += scenes(helped, ARRAY_SIZE(helped), mode, run);
+	return nr;
+}
+
+int main(int argc, char **argv)
+{
+	bool breaks = argc > 1 && !strcmp(argv[1], "breaks");
+	unsigned int modes, planned = 0;
+	enum copy_mode mode;
+	char name[128];
+	size_t i;
+
+	if (argc < 2 || (!breaks && strcmp(argv[1], "windows"))) {
+		fprintf(stderr, "usage: %s windows|breaks [MODE]...\n", argv[0]);
+		return KSFT_FAIL;
+	}
+	if (!file_exists(WINDOWS_DIR "/gate"))
+		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
+	modes = argc > 2 ? modes_wanted(argc - 2, argv + 2) : 1U << MODE_BATCH;
+	if (breaks) {
+		planned = ARRAY_SIZE(breaches);
+	} else {
+		for (mode = 0; mode < NR_MODES; mode++) {
+			if (modes & 1U << mode)
+				planned += mode_scenes(mode, false);
+		}
+	}
+	tests_start(planned);
+	if (!file_exists(WINDOWS_DIR "/gate"))
+		ksft_exit_skip("this kernel has no CONFIG_MIGRATE_COPY_TEST_WINDOWS\n");
+	data_wrong = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	all_right_again();
+	for (i = 0; breaks && i < ARRAY_SIZE(breaches); i++) {
+		snprintf(name, sizeof(name), "broken %s is seen: %s",
+			 breaches[i].rule, breaches[i].what);
+		test_run(name, 2 * TIMEOUT, test_breach, &breaches[i]);
+		all_right_again();
+	}
+	for (mode = 0; !breaks && mode < NR_MODES; mode++) {
+		if (modes & 1U << mode)
+			mode_scenes(mode, true);
+	}
+	umount2(CGROUP, MNT_DETACH);
+	rmdir(CGROUP);
+	tests_end();
+}
