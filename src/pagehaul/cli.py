@@ -18,11 +18,12 @@ from pagehaul.errors import PagehaulError
 COMMANDS = {
     "source": ("pagehaul.source", "get the kernel source, pristine, into the cache"),
     "tree": ("pagehaul.tree", "lay Pagehaul's files and patches over a pristine kernel"),
-    "build": ("pagehaul.build", "build a kernel: vanilla, pagehaul or debug"),
+    "build": ("pagehaul.build", "build a kernel: vanilla, pagehaul, torture or debug"),
     "run": ("pagehaul.vm_cli", "boot a kernel and run a command in it"),
     "shell": ("pagehaul.shell_cli", "boot a kernel with a shell on this terminal"),
     "bench": ("pagehaul.bench", "measure Pagehaul beside the unmodified kernel"),
     "test": ("pagehaul.suites", "run everything that the project checks"),
+    "torture": ("pagehaul.torture", "move memory in every way while as much as can goes wrong"),
     "report": ("pagehaul.report", "show benchmark results as tables and plots"),
     "move": ("pagehaul.move", "move a process's pages between nodes of the running kernel"),
 }

@@ -20,6 +20,7 @@ def setting(cache: Path, kernel_dir: Path, tmp_path: Path, monkeypatch: pytest.M
         "base": "CONFIG_BASE=y\n# CONFIG_OFF is not set\n",
         "x86_64": "CONFIG_X86=y\n",
         "pagehaul": "CONFIG_OURS=y\n",
+        "torture": "CONFIG_TORTURE=y\n",
         "debug": "CONFIG_DEBUG=y\n",
         "arm64": "CONFIG_ARM64=y\nCONFIG_SMALL=y\n",
         "arm64-64k": "# CONFIG_SMALL is not set\nCONFIG_LARGE=y\n",
@@ -45,13 +46,18 @@ def test_kernel_is_built(setting: Path, kernel_dir: Path, bzimage: Callable[[str
 
 @pytest.mark.parametrize(
     ("variant", "options"),
-    [("vanilla", set()), ("pagehaul", {"OURS"}), ("debug", {"OURS", "DEBUG"})],
+    [
+        ("vanilla", set()),
+        ("pagehaul", {"OURS"}),
+        ("torture", {"OURS", "TORTURE"}),
+        ("debug", {"OURS", "TORTURE", "DEBUG"}),
+    ],
 )
 def test_variant_has_its_options(
     setting: Path, kernel_dir: Path, variant: str, options: set[str]
 ) -> None:
     got = build.read_options(build.build(variant, str(kernel_dir)).config)
-    assert {name for name in got if name in ("OURS", "DEBUG")} == options
+    assert {name for name in got if name in ("OURS", "TORTURE", "DEBUG")} == options
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pagehaul import ui
 from pagehaul.build import DEBUG_VARIANTS
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
-from pagehaul.suites import arm64, figures, guests, lint, topology, unit
+from pagehaul.suites import arm64, figures, guests, lint, topology, torture, unit
 from pagehaul.suites.outcomes import Outcome, Status, count, failed, summary
 
 # In the order in which they run: what is quick to fail comes first.
@@ -25,6 +25,7 @@ SUITES: dict[str, Callable[[], list[Outcome]]] = {
     "content": guests.content,
     "pinned": guests.pinned,
     "mlock": guests.mlock,
+    "windows": guests.windows,
     "charge": guests.charge,
     "engines": guests.engines,
     "topology": topology.run,
@@ -32,6 +33,7 @@ SUITES: dict[str, Callable[[], list[Outcome]]] = {
     "mm-selftests": guests.mm_selftests,
     "bench-smoke": figures.smoke,
     "path-length": figures.path_length,
+    "torture": torture.run,
     "arm64": arm64.run,
 }
 
@@ -43,6 +45,8 @@ OF_VARIANTS: dict[str, Callable[[str], list[Outcome]]] = {
     "status": guests.status,
     "content": guests.content,
     "pinned": guests.pinned,
+    "mlock": guests.mlock,
+    "windows": guests.windows,
     "engines": guests.engines,
     "topology": topology.run,
     "move": guests.move,

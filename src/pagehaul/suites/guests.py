@@ -251,6 +251,13 @@ def pinned(ours: str = "pagehaul") -> list[Outcome]:
     return _our_programs("pinned", "migrate_pinned", runs, ours=ours)
 
 
+def windows(ours: str = "torture") -> list[Outcome]:
+    """Check what adversaries do between two steps of a migration, and with its rules broken."""
+    host.require("e2fsprogs", "xfsprogs")
+    runs = {"pagehaul": ["breaks", "windows batch", "windows threads"]}
+    return _our_programs("windows", "migrate_windows", runs, ours=ours)
+
+
 def errors(ours: str = "pagehaul") -> list[Outcome]:
     """Check the errors of the system calls, alike on both kernels, and of the controls."""
     runs = {"vanilla": ["calls"], "pagehaul": ["calls", "knobs"]}
@@ -263,10 +270,10 @@ def status(ours: str = "pagehaul") -> list[Outcome]:
     return _our_programs("status", "migrate_status", runs, ours=ours)
 
 
-def mlock() -> list[Outcome]:
+def mlock(ours: str = "pagehaul") -> list[Outcome]:
     """Check how often migration drains the LRU batches, and the accounting of mlocked pages."""
     runs = {kernel: modes.split() for kernel, modes in _ALL_MODES.items()}
-    return _our_programs("mlock", "migrate_mlock", runs)
+    return _our_programs("mlock", "migrate_mlock", runs, ours=ours)
 
 
 def charge() -> list[Outcome]:

@@ -20,7 +20,9 @@ _LINES = 15
 
 # Where the kernel's build puts our objects, and what is ours in a compiler's messages.
 _OURS = ("mm/migrate_copy/", "drivers/dma/softdma.o")
-_OUR_FILES = re.compile(r"mm/migrate_copy/|migrate_copy(?:_engine|_windows)?\.h|drivers/dma/softdma\.c")
+_OUR_FILES = re.compile(
+    r"mm/migrate_copy/|migrate_copy(?:_engine|_windows)?\.h|drivers/dma/softdma\.c"
+)
 
 # Seconds for one tool.
 _TIMEOUT_S = 900.0

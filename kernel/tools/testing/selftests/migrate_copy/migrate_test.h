@@ -219,6 +219,8 @@ int region_mbind(struct region *r, int from, int to);
 int region_migrate_pages(struct region *r, int from, int to);
 int region_cpuset(struct region *r, int from, int to);
 
+int file_in(enum backing backing, int flags);
+void swap_on(void);
 void frozen_device(int *dev, int *thaw);
 /* Thaw what a test may have left frozen. */
 void thaw_all(void);

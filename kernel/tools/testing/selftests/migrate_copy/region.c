@@ -299,7 +299,7 @@ static const char *mount_backing(enum backing backing)
 }
 
 /* A file without a name. */
-static int file_in(enum backing backing, int flags)
+int file_in(enum backing backing, int flags)
 {
 	const char *name;
 	int fd;
@@ -368,7 +368,7 @@ int direct_file(size_t size, uint64_t seed)
 }
 
 /* Swap to a loop device. Its header is written here: no mkswap is needed. */
-static void swap_on(void)
+void swap_on(void)
 {
 	char header[PAGE], dev[32], line[256];
 	uint32_t info[3] = { 1, SWAP_SIZE / PAGE - 1, 0 };

@@ -1,0 +1,1314 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory of all kinds is moved at random by everything that moves memory, while
+ * as much as possible goes wrong. Its content is compared all the time.
+ *
+ * migrate_torture [-t SECONDS] [-s SEED] [-n PROCESSES] [-d dcbm.ko]
+ *		   [-m mtcopy.ko] [-f softdma.ko]
+ *
+ * What each process does is decided by the seed alone; what meets with what is
+ * not. The last line but those of the tests is "# json {...}".
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <linux/falloc.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "migrate_test.h"
+
+/* Of Linux 6.1, not in every libc. */
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
+
+#ifndef MPOL_MF_MOVE_MT
+#define MPOL_MF_MOVE_MT	0x8000
+#endif
+
+#define WINDOWS_DIR	"/sys/kernel/debug/migrate_copy"
+#define SOFTDMA_DIR	"/sys/kernel/debug/softdma"
+#define CGROUP		"/tmp/migrate_torture"
+#define MAX_WORKERS	16
+#define MAX_PAGES	1024
+/* For the last operations to end, on an emulated debug kernel. */
+#define STUCK_S		120
+#define MAX_NODES	8
+/* Errors of a page that are told, and those of a call. */
+#define NR_ERRORS	134
+
+/* What goes wrong; what the kernel injects is counted by the kernel. */
+enum fault {
+	FAULT_SLAB,
+	FAULT_PAGE_ALLOC,
+	FAULT_COPY,
+	FAULT_STRETCH,
+	FAULT_DMA_TRANSFER,
+	FAULT_DMA_DELAY,
+	FAULT_DMA_DROP,
+	FAULT_DMA_DUPLICATE,
+	FAULT_DMA_PREP,
+	FAULT_DMA_TERMINATE,
+	FAULT_DMA_DEVICE,
+	FAULT_CPU_OFFLINE,
+	FAULT_MEMORY_OFFLINE,
+	FAULT_ENGINE_UNLOAD,
+	FAULT_KNOB,
+	FAULT_KILL_MOVER,
+	FAULT_KILL_VICTIM,
+	FAULT_OOM,
+	FAULT_FREEZE,
+	FAULT_RECLAIM,
+	FAULT_LIMIT,
+	FAULT_COMPACT,
+	FAULT_DROP_CACHES,
+	FAULT_SOFT_OFFLINE,
+	FAULT_KSM,
+	NR_FAULTS,
+};
+
+static const char * const fault_names[NR_FAULTS] = {
+	[FAULT_SLAB]		= "failslab",
+	[FAULT_PAGE_ALLOC]	= "fail_page_alloc",
+	[FAULT_COPY]		= "fail_copy",
+	[FAULT_STRETCH]		= "stretched_window",
+	[FAULT_DMA_TRANSFER]	= "dma_fail_transfer",
+	[FAULT_DMA_DELAY]	= "dma_fail_delay",
+	[FAULT_DMA_DROP]	= "dma_fail_drop",
+	[FAULT_DMA_DUPLICATE]	= "dma_fail_duplicate",
+	[FAULT_DMA_PREP]	= "dma_fail_prep",
+	[FAULT_DMA_TERMINATE]	= "dma_fail_terminate",
+	[FAULT_DMA_DEVICE]	= "dma_fail_device",
+	[FAULT_CPU_OFFLINE]	= "cpu_offline",
+	[FAULT_MEMORY_OFFLINE]	= "memory_offline",
+	[FAULT_ENGINE_UNLOAD]	= "engine_unload",
+	[FAULT_KNOB]		= "knob",
+	[FAULT_KILL_MOVER]	= "kill_mover",
+	[FAULT_KILL_VICTIM]	= "kill_victim",
+	[FAULT_OOM]		= "oom_kill",
+	[FAULT_FREEZE]		= "freeze",
+	[FAULT_RECLAIM]		= "reclaim",
+	[FAULT_LIMIT]		= "memory_high",
+	[FAULT_COMPACT]		= "compaction",
+	[FAULT_DROP_CACHES]	= "drop_caches",
+	[FAULT_SOFT_OFFLINE]	= "soft_offline",
+	[FAULT_KSM]		= "ksm",
+};
+
+/* Those that the kernel injects; "times" counts down. */
+static const struct {
+	enum fault fault;
+	const char *dir;
+	unsigned int percent;
+} injections[] = {
+	{ FAULT_SLAB, "/sys/kernel/debug/failslab", 3 },
+	{ FAULT_PAGE_ALLOC, "/sys/kernel/debug/fail_page_alloc", 3 },
+	{ FAULT_COPY, WINDOWS_DIR "/fail_copy", 1 },
+	{ FAULT_DMA_TRANSFER, SOFTDMA_DIR "/fail_transfer", 5 },
+	{ FAULT_DMA_DELAY, SOFTDMA_DIR "/fail_delay", 1 },
+	{ FAULT_DMA_DROP, SOFTDMA_DIR "/fail_drop", 1 },
+	{ FAULT_DMA_DUPLICATE, SOFTDMA_DIR "/fail_duplicate", 5 },
+	{ FAULT_DMA_PREP, SOFTDMA_DIR "/fail_prep", 5 },
+	{ FAULT_DMA_TERMINATE, SOFTDMA_DIR "/fail_terminate", 5 },
+	{ FAULT_DMA_DEVICE, SOFTDMA_DIR "/fail_device", 1 },
+};
+
+#define TIMES		1000000000UL
+#define NO_NAMES	"\n"
+
+enum operation {
+	OP_MOVE_PAGES,
+	OP_MBIND,
+	OP_MIGRATE_PAGES,
+	OP_PAGEOUT,
+	OP_COLD,
+	OP_COLLAPSE,
+	OP_MLOCK,
+	OP_FORK,
+	OP_DISCARD,
+	OP_REWRITE,
+	OP_PROCESS_VM,
+	OP_KSM,
+	OP_REMAP,
+	OP_VERIFY,
+	NR_OPERATIONS,
+};
+
+static const char * const operation_names[NR_OPERATIONS] = {
+	[OP_MOVE_PAGES]		= "move_pages",
+	[OP_MBIND]		= "mbind",
+	[OP_MIGRATE_PAGES]	= "migrate_pages",
+	[OP_PAGEOUT]		= "pageout",
+	[OP_COLD]		= "cold",
+	[OP_COLLAPSE]		= "collapse",
+	[OP_MLOCK]		= "mlock",
+	[OP_FORK]		= "fork",
+	[OP_DISCARD]		= "discard",
+	[OP_REWRITE]		= "rewrite",
+	[OP_PROCESS_VM]		= "process_vm_writev",
+	[OP_KSM]		= "ksm",
+	[OP_REMAP]		= "mremap",
+	[OP_VERIFY]		= "verify",
+};
+
+/* What all processes share. */
+static struct shared {
+	atomic_bool stop;
+	atomic_bool faults;
+	atomic_ulong injected[NR_FAULTS];
+	atomic_ulong done[NR_OPERATIONS];
+	atomic_ulong statuses[NR_ERRORS];
+	atomic_ulong call_errors[NR_ERRORS];
+	atomic_ulong unexpected;
+	atomic_ulong verified;
+	atomic_ulong wrong;
+	atomic_ulong at[MAX_WORKERS];
+	atomic_int worker_pids[MAX_WORKERS];
+} *shared;
+
+enum slot_kind {
+	SLOT_BASE,
+	SLOT_MTHP,
+	SLOT_THP,
+	SLOT_SHMEM,
+	SLOT_TMPFS,
+	SLOT_TMPFS_HUGE,
+	SLOT_EXT4,
+	SLOT_XFS,
+	SLOT_HUGETLB,
+	NR_SLOT_KINDS,
+};
+
+/**
+ * struct slot - A piece of memory of one process
+ * @kind: what it is
+ * @map: where it is
+ * @pages: its size in base pages
+ * @fd: its file, or -1
+ * @seed: of its pattern
+ * @version: of each page: how often it has been written
+ */
+struct slot {
+	enum slot_kind kind;
+	char *map;
+	size_t pages;
+	int fd;
+	uint64_t seed;
+	uint32_t version[MAX_PAGES];
+};
+
+static const char *dcbm_path, *mtcopy_path, *softdma_path;
+static unsigned int seconds = 60, nr_workers = 6;
+static uint64_t seed = 1;
+static int nodes[MAX_NODES], nr_nodes;
+static int files[MAX_WORKERS][NR_SLOT_KINDS];
+static uint64_t random_state;
+
+/* xorshift64*: the same on every machine. */
+static uint64_t rnd(uint64_t below)
+{
+	random_state ^= random_state >> 12;
+	random_state ^= random_state << 25;
+	random_state ^= random_state >> 27;
+	return (random_state * 0x2545f4914f6cdd1dULL >> 16) % below;
+}
+
+static void random_start(uint64_t id)
+{
+	random_state = (seed * 1000003 + id) * 0x9e3779b97f4a7c15ULL | 1;
+}
+
+static void fault(enum fault what)
+{
+	shared->injected[what]++;
+}
+
+static void count_error(atomic_ulong *counts, int err)
+{
+	counts[err < 0 || err >= NR_ERRORS ? NR_ERRORS - 1 : err]++;
+}
+
+/*
+ * The memory
+ */
+
+static uint64_t page_seed(const struct slot *s, size_t page)
+{
+	return s->seed + s->version[page] * 0x100000001ULL;
+}
+
+static void write_pages(struct slot *s, size_t first, size_t nr)
+{
+	size_t page;
+
+	for (page = first; page < first + nr; page++) {
+		s->version[page]++;
+		pattern_fill(s->map + page * PAGE, PAGE, page_seed(s, page),
+			     page * PAGE, 0);
+	}
+}
+
+static unsigned long bad_words(const struct slot *s, const char *at,
+			       size_t page)
+{
+	return pattern_bad(at, PAGE, page_seed(s, page), page * PAGE, 0);
+}
+
+static void verify(struct slot *s, size_t first, size_t nr)
+{
+	unsigned long bad = 0;
+	char buf[PAGE];
+	size_t page;
+
+	for (page = first; page < first + nr; page++) {
+		bad += bad_words(s, s->map + page * PAGE, page);
+		/* And what a read finds, which takes no lock. */
+		if (s->fd >= 0 && !rnd(4)) {
+			if (pread(s->fd, buf, PAGE, page * PAGE) ==
+			    (ssize_t)PAGE)
+				bad += bad_words(s, buf, page);
+		}
+	}
+	if (bad)
+		ksft_print_msg("%lu wrong words in a slot of kind %d\n", bad,
+			       s->kind);
+	shared->wrong += bad;
+	shared->verified += nr * PAGE;
+}
+
+static bool slot_map(struct slot *s, unsigned int worker)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	size_t size, align = 2 * MB;
+	char *space, *at;
+
+	s->fd = -1;
+	s->pages = MAX_PAGES;
+	switch (s->kind) {
+	case SLOT_HUGETLB:
+		flags |= MAP_HUGETLB;
+		break;
+	case SLOT_SHMEM:
+		flags = MAP_SHARED | MAP_ANONYMOUS;
+		break;
+	case SLOT_TMPFS:
+	case SLOT_TMPFS_HUGE:
+	case SLOT_EXT4:
+	case SLOT_XFS:
+		flags = MAP_SHARED;
+		s->fd = files[worker][s->kind];
+		if (s->fd < 0)
+			return false;
+		break;
+	default:
+		break;
+	}
+	size = s->pages * PAGE;
+	space = mmap(NULL, size + align, PROT_NONE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (space == MAP_FAILED)
+		return false;
+	at = (char *)(((uintptr_t)space + align - 1) & ~(align - 1));
+	s->map = mmap(at, size, PROT_READ | PROT_WRITE, flags | MAP_FIXED,
+		      s->fd, 0);
+	if (s->map == MAP_FAILED)
+		return false;
+	if (s->kind == SLOT_MTHP || s->kind == SLOT_THP)
+		madvise(s->map, size, MADV_HUGEPAGE);
+	else if (s->kind == SLOT_BASE)
+		madvise(s->map, size, MADV_NOHUGEPAGE);
+	write_pages(s, 0, s->pages);
+	return true;
+}
+
+/*
+ * The operations of a worker
+ */
+
+/* Errors that the manual pages name, or that the kernel gives a page. */
+static bool is_expected(int err)
+{
+	static const int known[] = {
+		0, EBUSY, ENOENT, EFAULT, EACCES, ENOMEM, EAGAIN, EINTR, EIO,
+		ENODEV,
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(known); i++) {
+		if (known[i] == err)
+			return true;
+	}
+	return false;
+}
+
+static void call_ended(int ret)
+{
+	int err = ret < 0 ? errno : 0;
+
+	count_error(shared->call_errors, err);
+	if (!is_expected(err)) {
+		ksft_print_msg("a call gave errno %d\n", err);
+		shared->unexpected++;
+	}
+}
+
+/* Only what moves memory has allocations that fail. */
+static void make_it_fail(bool on)
+{
+	static int fd = -2;
+	static pid_t owner;
+
+	if (owner != getpid()) {
+		owner = getpid();
+		fd = open("/proc/self/make-it-fail", O_WRONLY | O_CLOEXEC);
+	}
+	if (fd >= 0 && pwrite(fd, on ? "1" : "0", 1, 0) != 1)
+		shared->unexpected++;
+}
+
+static void do_move_pages(struct slot *s)
+{
+	size_t first = rnd(s->pages), nr, i, step;
+	int to = nodes[rnd(nr_nodes)];
+	static int want[MAX_PAGES], status[MAX_PAGES];
+	static void *pages[MAX_PAGES];
+	int flags = rnd(2) ? MPOL_MF_MOVE : MPOL_MF_MOVE_ALL;
+	bool scattered = !rnd(4);
+	int ret;
+
+	if (rnd(2))
+		first = 0;
+	if (!rnd(3))
+		flags |= MPOL_MF_MOVE_MT;
+	step = s->kind == SLOT_HUGETLB ? 2 * MB / PAGE : 1 + rnd(3) * rnd(3);
+	first -= first % step;
+	for (i = first, nr = 0; i < s->pages; i += step, nr++) {
+		pages[nr] = s->map + i * PAGE;
+		want[nr] = scattered ? nodes[rnd(nr_nodes)] : to;
+		status[nr] = 0;
+	}
+	make_it_fail(true);
+	ret = sys_move_pages(0, nr, pages, want, status, flags);
+	make_it_fail(false);
+	call_ended(ret);
+	for (i = 0; !ret && i < nr; i++) {
+		int err = status[i] < 0 ? -status[i] : 0;
+
+		count_error(shared->statuses, err);
+		if (!is_expected(err)) {
+			ksft_print_msg("a page has status %d\n", status[i]);
+			shared->unexpected++;
+		}
+	}
+}
+
+static void do_mbind(struct slot *s)
+{
+	int mode = rnd(2) ? MPOL_BIND : MPOL_PREFERRED;
+	unsigned int flags = rnd(2) ? MPOL_MF_MOVE : MPOL_MF_MOVE_ALL;
+	int ret;
+
+	if (!rnd(3))
+		flags |= MPOL_MF_MOVE_MT;
+	make_it_fail(true);
+	ret = sys_mbind(s->map, s->pages * PAGE, mode, nodes[rnd(nr_nodes)],
+			flags);
+	make_it_fail(false);
+	call_ended(ret);
+	sys_mbind(s->map, s->pages * PAGE, MPOL_DEFAULT, 0, 0);
+}
+
+static void do_migrate_pages(void)
+{
+	int ret;
+
+	make_it_fail(true);
+	ret = sys_migrate_pages(0, nodes[rnd(nr_nodes)], nodes[rnd(nr_nodes)]);
+	make_it_fail(false);
+	call_ended(ret);
+}
+
+static void do_fork(struct slot *s)
+{
+	bool is_private = s->kind <= SLOT_THP || s->kind == SLOT_HUGETLB;
+	size_t first = rnd(s->pages / 2), nr = s->pages / 4;
+	uint64_t later = rnd(20000);
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		usleep(later);
+		/* Huge pages of a pool may be missing for a copy. */
+		if (is_private && s->kind != SLOT_HUGETLB)
+			write_pages(s, first, nr);
+		verify(s, first, nr);
+		_exit(0);
+	}
+	if (pid < 0)
+		return;
+	if (is_private && s->kind != SLOT_HUGETLB)
+		write_pages(s, s->pages / 2, s->pages / 4);
+	do_move_pages(s);
+	waitpid(pid, NULL, 0);
+}
+
+static void do_discard(struct slot *s)
+{
+	size_t first = rnd(s->pages / 2), nr = 1 + rnd(s->pages / 2);
+
+	if (s->kind == SLOT_HUGETLB)
+		return;
+	if (s->kind == SLOT_BASE || s->kind == SLOT_MTHP || s->kind == SLOT_THP)
+		madvise(s->map + first * PAGE, nr * PAGE,
+			rnd(2) ? MADV_DONTNEED : MADV_FREE);
+	else if (s->fd >= 0)
+		fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			  first * PAGE, nr * PAGE);
+	else
+		madvise(s->map + first * PAGE, nr * PAGE, MADV_REMOVE);
+	write_pages(s, first, nr);
+}
+
+static void do_process_vm(struct slot *s)
+{
+	size_t page = rnd(s->pages - 16);
+	static char buf[16 * 65536];
+	struct iovec from = { buf, 16 * PAGE };
+	struct iovec to = { s->map + page * PAGE, 16 * PAGE };
+	ssize_t done;
+	size_t i;
+
+	for (i = 0; i < 16; i++) {
+		s->version[page + i]++;
+		pattern_fill(buf + i * PAGE, PAGE, page_seed(s, page + i),
+			     (page + i) * PAGE, 0);
+	}
+	done = process_vm_writev(getpid(), &from, 1, &to, 1, 0);
+	if (done != (ssize_t)(16 * PAGE))
+		write_pages(s, page, 16);
+}
+
+static void do_mremap(struct slot *s)
+{
+	size_t size = s->pages * PAGE;
+	char *to;
+
+	if (s->kind == SLOT_HUGETLB)
+		return;
+	to = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (to == MAP_FAILED)
+		return;
+	to = mremap(s->map, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+	if (to != MAP_FAILED)
+		s->map = to;
+}
+
+static void operate(struct slot *s, enum operation op)
+{
+	size_t size = s->pages * PAGE;
+	size_t page;
+
+	switch (op) {
+	case OP_MOVE_PAGES:
+		do_move_pages(s);
+		break;
+	case OP_MBIND:
+		do_mbind(s);
+		break;
+	case OP_MIGRATE_PAGES:
+		do_migrate_pages();
+		break;
+	case OP_PAGEOUT:
+		madvise(s->map, size, MADV_PAGEOUT);
+		break;
+	case OP_COLD:
+		madvise(s->map, size, MADV_COLD);
+		break;
+	case OP_COLLAPSE:
+		madvise(s->map, size, MADV_COLLAPSE);
+		break;
+	case OP_MLOCK:
+		if (!mlock(s->map, size)) {
+			do_move_pages(s);
+			munlock(s->map, size);
+		}
+		break;
+	case OP_FORK:
+		do_fork(s);
+		break;
+	case OP_DISCARD:
+		do_discard(s);
+		break;
+	case OP_REWRITE:
+		page = rnd(s->pages);
+		write_pages(s, page, 1 + rnd(s->pages - page));
+		break;
+	case OP_PROCESS_VM:
+		do_process_vm(s);
+		break;
+	case OP_KSM:
+		madvise(s->map, size, rnd(2) ? MADV_MERGEABLE :
+					       MADV_UNMERGEABLE);
+		break;
+	case OP_REMAP:
+		do_mremap(s);
+		break;
+	default:
+		verify(s, 0, s->pages);
+		break;
+	}
+	shared->done[op]++;
+}
+
+/* Moves are most of it. */
+static enum operation choose(void)
+{
+	return rnd(2) ? rnd(OP_MIGRATE_PAGES + 1) : rnd(NR_OPERATIONS);
+}
+
+static void __noreturn worker_main(unsigned int id)
+{
+	static struct slot slots[3];
+	size_t i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	random_start(id + 1);
+	for (i = 0; i < ARRAY_SIZE(slots); i++) {
+		slots[i].kind = (id * ARRAY_SIZE(slots) + i) % NR_SLOT_KINDS;
+		slots[i].seed = (uint64_t)(id * 16 + i + 1) << 40;
+		/* A pool may be empty: have another kind. */
+		if (!slot_map(&slots[i], id)) {
+			slots[i].kind = SLOT_BASE;
+			if (!slot_map(&slots[i], id))
+				_exit(1);
+		}
+	}
+	while (!shared->stop) {
+		struct slot *s = &slots[rnd(ARRAY_SIZE(slots))];
+
+		operate(s, choose());
+		if (!rnd(3))
+			verify(s, 0, s->pages);
+		shared->at[id]++;
+	}
+	for (i = 0; i < ARRAY_SIZE(slots); i++)
+		verify(&slots[i], 0, slots[i].pages);
+	_exit(0);
+}
+
+/*
+ * What gets in the way
+ */
+
+static void random_knob(void)
+{
+	static const char * const knobs[][5] = {
+		{ KNOB_DIR "/enabled", "0", "1", "1", "1" },
+		{ KNOB_DIR "/max_helpers", "0", "1", "3", "3" },
+		{ KNOB_DIR "/placement", "spread", "fill", "spread", "fill" },
+		{ KNOB_DIR "/priority", "normal", "high", "normal", "high" },
+		{ KNOB_DIR "/parallel_batches", "0", "1", "1", "1" },
+		{ KNOB_DIR "/min_helper_kb", "0", "auto", "64", "1024" },
+		{ KNOB_DIR "/chunk_kb", "4", "16", "128", "2048" },
+		{ KNOB_DIR "/batch_pages", "512", "1024", "4096", "32768" },
+		{ KNOB_DIR "/reasons", "all", "none", "demotion damon", "all" },
+		{ KNOB_DIR "/non_temporal", "never", "far", "always", "demotion" },
+		{ MT_PAGE_COPY, "0", "1", "2", "1" },
+		{ KNOB_DIR "/costs/calibrate", "1", "1", "1", "1" },
+	};
+	static const char * const engine_knobs[][5] = {
+		{ "/offloading", "0", "1", "1", "1" },
+		{ "/exclusive", "0", "1", "0", "1" },
+		{ "/min_kb", "0", "0", "64", "1024" },
+		{ "/channels", "0", "1", "4", "4" },
+		{ "/threads", "0", "1", "2", "2" },
+		{ "/depth", "1", "2", "4", "8" },
+		{ "/poll_kb", "0", "64", "2048", "64" },
+		{ "/timeout_ms", "20", "40", "100", "1000" },
+	};
+	char path[128];
+	size_t i;
+
+	if (rnd(2)) {
+		i = rnd(ARRAY_SIZE(knobs));
+		if (file_write(knobs[i][0], knobs[i][1 + rnd(4)]))
+			return;
+	} else {
+		i = rnd(ARRAY_SIZE(engine_knobs));
+		snprintf(path, sizeof(path), ENGINES_DIR "/%s%s",
+			 rnd(3) ? "dcbm" : "mtcopy", engine_knobs[i][0]);
+		if (file_write(path, engine_knobs[i][1 + rnd(4)]))
+			return;
+	}
+	fault(FAULT_KNOB);
+}
+
+/* Faults of the kernel: "times" counts how many are left. */
+static void injection_count(size_t i)
+{
+	char path[128];
+	uint64_t left;
+
+	snprintf(path, sizeof(path), "%s/times", injections[i].dir);
+	if (file_read_number(path, &left) || left > TIMES)
+		return;
+	shared->injected[injections[i].fault] += TIMES - left;
+	file_write_number(path, TIMES);
+}
+
+static void injection_set(size_t i, unsigned int percent)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/verbose", injections[i].dir);
+	if (file_write(path, "0"))
+		return;
+	snprintf(path, sizeof(path), "%s/times", injections[i].dir);
+	file_write_number(path, TIMES);
+	snprintf(path, sizeof(path), "%s/task-filter", injections[i].dir);
+	file_write(path, injections[i].fault <= FAULT_PAGE_ALLOC ? "Y" : "N");
+	snprintf(path, sizeof(path), "%s/ignore-gfp-wait", injections[i].dir);
+	file_write(path, "N");
+	snprintf(path, sizeof(path), "%s/ignore-gfp-highmem",
+		 injections[i].dir);
+	file_write(path, "N");
+	snprintf(path, sizeof(path), "%s/min-order", injections[i].dir);
+	file_write(path, "0");
+	snprintf(path, sizeof(path), "%s/probability", injections[i].dir);
+	file_write_number(path, percent);
+}
+
+static void injections_all(bool on)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(injections); i++) {
+		injection_count(i);
+		injection_set(i, on ? injections[i].percent : 0);
+	}
+	file_write(WINDOWS_DIR "/stretch", on ?
+		   "unmapped flushed checked copying helping copied switching remapping" :
+		   NO_NAMES);
+	file_write(WINDOWS_DIR "/stretch_us", on ? "300" : "0");
+}
+
+static void injections_off_dma(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(injections); i++) {
+		if (injections[i].fault < FAULT_DMA_TRANSFER ||
+		    injections[i].fault > FAULT_DMA_DEVICE)
+			continue;
+		injection_count(i);
+		injection_set(i, 0);
+	}
+	file_write(SOFTDMA_DIR "/revive", "1");
+}
+
+/* Modules come and go under load; one that is busy stays for now. */
+static void engines_load(void)
+{
+	if (softdma_path)
+		module_load(softdma_path, "channels=4");
+	if (dcbm_path)
+		module_load(dcbm_path, "");
+	if (mtcopy_path)
+		module_load(mtcopy_path, "");
+	file_write(ENGINES_DIR "/dcbm/channels", "4");
+	file_write(ENGINES_DIR "/dcbm/timeout_ms", "40");
+	file_write(ENGINES_DIR "/dcbm/min_kb", "0");
+	file_write(ENGINES_DIR "/dcbm/offloading", "1");
+	file_write(ENGINES_DIR "/mtcopy/threads", "2");
+	file_write(ENGINES_DIR "/mtcopy/min_kb", "0");
+	file_write(ENGINES_DIR "/mtcopy/offloading", "1");
+	file_write("/sys/module/softdma/parameters/delay_ms", "100");
+}
+
+static bool unload(const char *name)
+{
+	int try;
+
+	for (try = 0; try < 100; try++) {
+		if (!module_unload(name))
+			return true;
+		if (errno == ENOENT)
+			return false;
+		usleep(50000);
+	}
+	ksft_print_msg("%s stays loaded: %s\n", name, strerror(errno));
+	return false;
+}
+
+static void engines_unload(bool all)
+{
+	if (all || rnd(2)) {
+		if (unload("mtcopy"))
+			fault(FAULT_ENGINE_UNLOAD);
+	}
+	if (all || rnd(2)) {
+		if (unload("dcbm"))
+			fault(FAULT_ENGINE_UNLOAD);
+		injections_off_dma();
+		if (unload("softdma"))
+			fault(FAULT_ENGINE_UNLOAD);
+	}
+}
+
+static void cpu_cycle(void)
+{
+	char path[64];
+	int cpu = 1 + rnd(sysconf(_SC_NPROCESSORS_CONF) - 1);
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
+	if (!file_write(path, "0"))
+		fault(FAULT_CPU_OFFLINE);
+	usleep(rnd(50000));
+	file_write(path, "1");
+}
+
+static void on_alarm(int sig)
+{
+}
+
+/* A block of memory goes, if it can within two seconds, and comes back. */
+static void memory_cycle(void)
+{
+	struct sigaction act = { .sa_handler = on_alarm };
+	char path[96], zones[64];
+	int block, try;
+
+	sigaction(SIGALRM, &act, NULL);
+	for (try = 0; try < 50; try++) {
+		block = rnd(48);
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/memory/memory%d/valid_zones",
+			 block);
+		if (!file_read(path, zones, sizeof(zones)) &&
+		    !strncmp(zones, "Movable", 7))
+			break;
+	}
+	if (try == 50)
+		return;
+	snprintf(path, sizeof(path), "/sys/devices/system/memory/memory%d/state",
+		 block);
+	alarm(2);
+	if (!file_write(path, "offline"))
+		fault(FAULT_MEMORY_OFFLINE);
+	alarm(0);
+	file_write(path, "online_movable");
+}
+
+static void cgroup_write(const char *group, const char *name, const char *value)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), CGROUP "/%s/%s", group, name);
+	file_write(path, value);
+}
+
+/* Somebody else moves the memory of a worker, and is killed meanwhile. */
+static void kill_mover(void)
+{
+	pid_t victim = shared->worker_pids[rnd(nr_workers)];
+	int from = nodes[rnd(nr_nodes)], to = nodes[rnd(nr_nodes)];
+	uint64_t later = rnd(20000);
+	pid_t pid = fork();
+
+	if (!pid) {
+		for (;;) {
+			sys_migrate_pages(victim, from, to);
+			sys_migrate_pages(victim, to, from);
+		}
+	}
+	if (pid < 0)
+		return;
+	usleep(later);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	fault(FAULT_KILL_MOVER);
+}
+
+/* A process dies while its memory moves, killed or for want of memory. */
+static void kill_victim(bool by_oom)
+{
+	int from = nodes[rnd(nr_nodes)], to = nodes[rnd(nr_nodes)];
+	uint64_t later = rnd(30000);
+	int status, i;
+	char *map;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (by_oom) {
+			cgroup_write("oom", "memory.max", "8M");
+			cgroup_write("oom", "memory.swap.max", "0");
+			cgroup_write("oom", "cgroup.procs", "0");
+		}
+		map = mmap(NULL, 16 * MB, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		for (;;)
+			memset(map, 1, 16 * MB);
+	}
+	if (pid < 0)
+		return;
+	for (i = 0; i < 5; i++) {
+		sys_migrate_pages(pid, from, to);
+		sys_migrate_pages(pid, to, from);
+	}
+	if (!by_oom)
+		usleep(later);
+	else
+		sleep(1);
+	status = kill(pid, SIGKILL);
+	if (waitpid(pid, &status, 0) == pid && WIFSIGNALED(status))
+		fault(by_oom ? FAULT_OOM : FAULT_KILL_VICTIM);
+}
+
+static void freeze(void)
+{
+	cgroup_write("workers", "cgroup.freeze", "1");
+	usleep(rnd(20000));
+	cgroup_write("workers", "cgroup.freeze", "0");
+	fault(FAULT_FREEZE);
+}
+
+static void soft_offline(void)
+{
+	static char *map;
+	char text[32];
+	uint64_t pfn;
+
+	if (!map)
+		map = mmap(NULL, MB, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	pfn = page_pfn(map + rnd(MB / PAGE) * PAGE);
+	snprintf(text, sizeof(text), "%#llx", (unsigned long long)pfn * PAGE);
+	if (!file_write("/sys/devices/system/memory/soft_offline_page", text)) {
+		fault(FAULT_SOFT_OFFLINE);
+		snprintf(text, sizeof(text), "%#llx", (unsigned long long)pfn);
+		file_write("/sys/kernel/debug/hwpoison/unpoison-pfn", text);
+	}
+}
+
+static void squeeze(void)
+{
+	char text[24];
+
+	switch (rnd(5)) {
+	case 0:
+		snprintf(text, sizeof(text), "%dM", (int)(1 + rnd(16)));
+		cgroup_write("workers", "memory.reclaim", text);
+		fault(FAULT_RECLAIM);
+		break;
+	case 1:
+		cgroup_write("workers", "memory.high", "32M");
+		usleep(rnd(100000));
+		cgroup_write("workers", "memory.high", "max");
+		fault(FAULT_LIMIT);
+		break;
+	case 2:
+		if (!file_write("/proc/sys/vm/compact_memory", "1"))
+			fault(FAULT_COMPACT);
+		break;
+	case 3:
+		if (!file_write("/proc/sys/vm/drop_caches", "3"))
+			fault(FAULT_DROP_CACHES);
+		break;
+	default:
+		if (!file_write("/sys/kernel/mm/ksm/run", rnd(2) ? "1" : "2"))
+			fault(FAULT_KSM);
+		break;
+	}
+}
+
+static void __noreturn trouble_main(unsigned int id)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	random_start(1000 + id);
+	while (!shared->stop) {
+		if (!id) {
+			/* Quick ones. */
+			random_knob();
+			if (!rnd(8))
+				kill_mover();
+			usleep(rnd(20000));
+			continue;
+		}
+		switch (rnd(10)) {
+		case 0:
+		case 1:
+			cpu_cycle();
+			break;
+		case 2:
+			engines_unload(false);
+			engines_load();
+			injections_all(true);
+			break;
+		case 3:
+			memory_cycle();
+			break;
+		case 4:
+			kill_victim(false);
+			break;
+		case 5:
+			kill_victim(!rnd(3));
+			break;
+		case 6:
+			freeze();
+			break;
+		case 7:
+			soft_offline();
+			break;
+		default:
+			squeeze();
+			break;
+		}
+		file_write(SOFTDMA_DIR "/revive", "1");
+		/* A channel that was given up is used again when asked for. */
+		file_write(ENGINES_DIR "/dcbm/channels", "4");
+		usleep(rnd(100000));
+	}
+	_exit(0);
+}
+
+/* What else a machine does, where it is installed. */
+static pid_t hogs_start(void)
+{
+	char limit[16];
+	pid_t pid;
+
+	snprintf(limit, sizeof(limit), "%us", seconds);
+	pid = fork();
+	if (!pid) {
+		setpgid(0, 0);
+		dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+		dup2(STDOUT_FILENO, STDERR_FILENO);
+		setenv("PATH", "/usr/sbin:/sbin:/usr/bin:/bin", 1);
+		execlp("stress-ng", "stress-ng", "--temp-path", "/tmp", "--cpu",
+		       "1", "--vm", "1", "--vm-bytes", "32M", "--fork", "1",
+		       "--timeout", limit, NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+static uint64_t event_count(const char *name)
+{
+	static char text[16384];
+	char *at;
+
+	if (file_read("/proc/vmstat", text, sizeof(text)))
+		return 0;
+	for (at = text; at; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (!strncmp(at, name, strlen(name)) && at[strlen(name)] == ' ')
+			return strtoull(at + strlen(name), NULL, 10);
+	}
+	return 0;
+}
+
+static uint64_t stretches(void)
+{
+	char text[2048], *at = text;
+	uint64_t sum = 0;
+
+	if (file_read(WINDOWS_DIR "/counts", text, sizeof(text)))
+		return 0;
+	while ((at = strstr(at, "stretched_"))) {
+		at += strcspn(at, " ");
+		sum += strtoull(at, NULL, 10);
+	}
+	return sum;
+}
+
+static void find_nodes(void)
+{
+	int node;
+
+	for (node = 0; node < MAX_NODES; node++) {
+		if (!node_bind(node))
+			nodes[nr_nodes++] = node;
+	}
+	node_unbind();
+	if (nr_nodes < 2)
+		ksft_exit_skip("needs two nodes with memory\n");
+}
+
+static void prepare(const void *unused)
+{
+	static const enum backing backings[NR_SLOT_KINDS] = {
+		[SLOT_TMPFS]		= BACK_TMPFS,
+		[SLOT_TMPFS_HUGE]	= BACK_TMPFS_HUGE,
+		[SLOT_EXT4]		= BACK_EXT4,
+		[SLOT_XFS]		= BACK_XFS,
+	};
+	unsigned int i;
+	int kind;
+
+	for (i = 0; i < nr_workers; i++) {
+		for (kind = 0; kind < NR_SLOT_KINDS; kind++) {
+			files[i][kind] = -1;
+			if (!backings[kind])
+				continue;
+			files[i][kind] = file_in(backings[kind], 0);
+			require(!ftruncate(files[i][kind], MAX_PAGES * PAGE) &&
+				!posix_fallocate(files[i][kind], 0,
+						 MAX_PAGES * PAGE),
+				"no room for files");
+		}
+	}
+	swap_on();
+}
+
+static void print_counts(const char *name, const atomic_ulong *counts,
+			 const char * const *names, size_t n, char *json)
+{
+	bool first = true;
+	size_t i;
+
+	sprintf(json + strlen(json), "\"%s\":{", name);
+	for (i = 0; i < n; i++) {
+		if (!counts[i])
+			continue;
+		if (names)
+			sprintf(json + strlen(json), "%s\"%s\":%lu",
+				first ? "" : ",", names[i], counts[i]);
+		else
+			sprintf(json + strlen(json), "%s\"%s\":%lu",
+				first ? "" : ",",
+				i ? strerrorname_np(i) ?: "other" : "0",
+				counts[i]);
+		first = false;
+	}
+	strcat(json, "},");
+}
+
+static void json_number(char *json, const char *name, uint64_t value)
+{
+	sprintf(json + strlen(json), "\"%s\":%llu,", name,
+		(unsigned long long)value);
+}
+
+/* Waits for processes; those that do not come are stuck. */
+static int collect(pid_t *pids, size_t n, unsigned int timeout, int *failed)
+{
+	unsigned int ms, left = n;
+	int status;
+	size_t i;
+
+	for (ms = 0; left && ms < timeout * 1000; ms += 20) {
+		for (i = 0; i < n; i++) {
+			if (pids[i] <= 0 ||
+			    waitpid(pids[i], &status, WNOHANG) != pids[i])
+				continue;
+			if (status) {
+				ksft_print_msg("process %zu ended with %x\n", i,
+					       status);
+				++*failed;
+			}
+			pids[i] = 0;
+			left--;
+		}
+		usleep(20000);
+	}
+	return left;
+}
+
+static void leaks(bool *known, bool *any)
+{
+	static char text[4096];
+
+	*known = !file_write("/sys/kernel/debug/kmemleak", "scan");
+	*any = false;
+	if (!*known)
+		return;
+	/* What was just freed may look like a leak the first time. */
+	sleep(6);
+	file_write("/sys/kernel/debug/kmemleak", "scan");
+	if (!file_read("/sys/kernel/debug/kmemleak", text, sizeof(text)) &&
+	    text[0]) {
+		*any = true;
+		ksft_print_msg("%s\n", text);
+	}
+}
+
+static void options(int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt(argc, argv, "t:s:n:d:m:f:")) != -1) {
+		switch (option) {
+		case 't':
+			seconds = strtoul(optarg, NULL, 10);
+			break;
+		case 's':
+			seed = strtoull(optarg, NULL, 10);
+			break;
+		case 'n':
+			nr_workers = strtoul(optarg, NULL, 10);
+			break;
+		case 'd':
+			dcbm_path = optarg;
+			break;
+		case 'm':
+			mtcopy_path = optarg;
+			break;
+		case 'f':
+			softdma_path = optarg;
+			break;
+		default:
+			exit(KSFT_FAIL);
+		}
+	}
+	if (!nr_workers || nr_workers > MAX_WORKERS)
+		ksft_exit_fail_msg("1 to %d processes\n", MAX_WORKERS);
+}
+
+#define NR_TROUBLES	2
+
+int main(int argc, char **argv)
+{
+	uint64_t moved, before_stretch, demoted, promoted;
+	unsigned long faults_sum = 0, kinds = 0;
+	pid_t pids[MAX_WORKERS + NR_TROUBLES], hogs;
+	bool leak_known, leak_any;
+	int failed = 0, stuck, stuck2;
+	static char json[16384];
+	unsigned int i;
+
+	options(argc, argv);
+	tests_start(6);
+	ksft_print_msg("seed %llu, %u seconds, %u processes\n",
+		       (unsigned long long)seed, seconds, nr_workers);
+	find_nodes();
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (!file_exists("/sys/kernel/debug/sched"))
+		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
+	prepare(NULL);
+	mkdir(CGROUP, 0755);
+	mount("none", CGROUP, "cgroup2", 0, NULL);
+	file_write(CGROUP "/cgroup.subtree_control", "+memory +cpu");
+	mkdir(CGROUP "/workers", 0755);
+	mkdir(CGROUP "/oom", 0755);
+	file_write("/sys/kernel/mm/numa/demotion_enabled", "1");
+	file_write("/proc/sys/kernel/numa_balancing", "2");
+	file_write("/sys/kernel/mm/transparent_hugepage/enabled", "madvise");
+	file_write("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled",
+		   "madvise");
+	file_write("/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled",
+		   "madvise");
+	for (i = 0; i < (unsigned int)nr_nodes; i++) {
+		char path[128];
+
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages",
+			 nodes[i]);
+		file_write(path, "16");
+	}
+	engines_load();
+
+	moved = event_count("pgmigrate_success");
+	demoted = event_count("pgdemote_kswapd") + event_count("pgdemote_direct");
+	promoted = event_count("pgpromote_success");
+	before_stretch = stretches();
+	for (i = 0; i < nr_workers; i++) {
+		pids[i] = fork();
+		if (!pids[i]) {
+			cgroup_write("workers", "cgroup.procs", "0");
+			worker_main(i);
+		}
+		shared->worker_pids[i] = pids[i];
+	}
+	/* Let all of it be there first. */
+	sleep(1);
+	injections_all(true);
+	for (i = 0; i < NR_TROUBLES; i++) {
+		pids[nr_workers + i] = fork();
+		if (!pids[nr_workers + i])
+			trouble_main(i);
+	}
+	hogs = hogs_start();
+
+	for (i = 0; i < seconds; i++) {
+		if (i % 60 == 59)
+			ksft_print_msg("%u s: %llu MB moved, %lu MB verified\n",
+				       i + 1,
+				       (unsigned long long)
+				       (event_count("pgmigrate_success") - moved) *
+				       PAGE / MB, shared->verified / MB);
+		sleep(1);
+	}
+
+	shared->stop = true;
+	kill(-hogs, SIGKILL);
+	waitpid(hogs, NULL, 0);
+	stuck2 = collect(pids + nr_workers, NR_TROUBLES, STUCK_S, &failed);
+	injections_all(false);
+	stuck = collect(pids, nr_workers, STUCK_S, &failed) + stuck2;
+	if (stuck)
+		file_write("/proc/sysrq-trigger", "w");
+	shared->injected[FAULT_STRETCH] = stretches() - before_stretch;
+	moved = event_count("pgmigrate_success") - moved;
+	demoted = event_count("pgdemote_kswapd") + event_count("pgdemote_direct") -
+		  demoted;
+	promoted = event_count("pgpromote_success") - promoted;
+	engines_unload(true);
+	rmdir(CGROUP "/workers");
+	rmdir(CGROUP "/oom");
+	umount2(CGROUP, MNT_DETACH);
+	leaks(&leak_known, &leak_any);
+
+	for (i = 0; i < NR_FAULTS; i++) {
+		faults_sum += shared->injected[i];
+		kinds += !!shared->injected[i];
+	}
+	json[0] = '{';
+	json_number(json, "seed", seed);
+	json_number(json, "seconds", seconds);
+	json_number(json, "moved_bytes", moved * PAGE);
+	json_number(json, "demoted_pages", demoted);
+	json_number(json, "promoted_pages", promoted);
+	json_number(json, "verified_bytes", shared->verified);
+	json_number(json, "wrong_words", shared->wrong);
+	json_number(json, "unexpected_errors", shared->unexpected);
+	json_number(json, "stuck", stuck);
+	json_number(json, "faults_total", faults_sum);
+	sprintf(json + strlen(json), "\"leaks\":%s,",
+		leak_known ? (leak_any ? "true" : "false") : "null");
+	print_counts("faults", shared->injected, fault_names, NR_FAULTS, json);
+	print_counts("operations", shared->done, operation_names,
+		     NR_OPERATIONS, json);
+	print_counts("statuses", shared->statuses, NULL, NR_ERRORS, json);
+	print_counts("calls", shared->call_errors, NULL, NR_ERRORS, json);
+	json[strlen(json) - 1] = '}';
+	/* ksft_print_msg() has no room for that. */
+	printf("# json %s\n", json);
+
+	ksft_test_result(!shared->wrong, "no byte is wrong\n");
+	ksft_test_result(!shared->unexpected, "no call gave what it must not\n");
+	ksft_test_result(!failed, "no process died\n");
+	ksft_test_result(!stuck, "nobody is stuck\n");
+	if (leak_known)
+		ksft_test_result(!leak_any, "nothing leaks\n");
+	else
+		ksft_test_result_skip("nothing leaks # this kernel has no kmemleak\n");
+	ksft_test_result(moved && shared->verified && kinds >= 3,
+			 "it moved, was verified and disturbed\n");
+	tests_end();
+}

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The `torture` suite: the short form of the verb."""
+
+from rich.markup import escape
+
+from pagehaul import build, torture, ui
+from pagehaul.suites.outcomes import Outcome
+
+# Every run is the same, as far as the seed decides.
+_SECONDS = 60
+_SEED = 1
+
+
+def run() -> list[Outcome]:
+    """Torture the kernel that is made for it, for a minute."""
+    report = torture.torture(build.build("torture"), _SECONDS, _SEED)
+    if report.figures:
+        ui.console.print(escape(torture.line(report.figures)), soft_wrap=True)
+    return report.outcomes
