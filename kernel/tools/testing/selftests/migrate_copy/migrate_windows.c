@@ -4,8 +4,10 @@
  * the wrong thing, and it goes on: nothing may be lost, torn or foreign. Then
  * rules of the migration are broken on purpose: the same tests must see it.
  *
- * migrate_windows windows|breaks [MODE]..., on a kernel with
- * CONFIG_MIGRATE_COPY_TEST_WINDOWS. Without a mode: batch.
+ * migrate_windows [-a ACT] windows|breaks [MODE]..., on a kernel with
+ * CONFIG_MIGRATE_COPY_TEST_WINDOWS. Without a mode: batch; with helpers, what is
+ * done is done to one kind of memory only. ACT is the name of the only thing
+ * that is done.
  */
 #define _GNU_SOURCE
 #include <endian.h>
@@ -43,9 +45,11 @@
 #endif
 
 #define WINDOWS_DIR	"/sys/kernel/debug/migrate_copy"
+#define CGROUP		"/tmp/migrate_windows_cgroup"
 #define TIMEOUT		60
 /* What stands in a window goes on by itself then. */
 #define GATE_MS		6000
+#define STAND_MS	500
 /* For those who have to wait until the migration goes on. */
 #define GRACE_MS	150
 /* How long anything may take once it has gone on. */
@@ -148,6 +152,7 @@ struct scene {
  * @act: what is done in the window; may have to wait for its end
  * @check: whether all is right then; NULL for what is written by the scene
  * @by_process: the mover is a process of its own
+ * @too_long: nobody can open the gate meanwhile: it opens after STAND_MS
  */
 struct act {
 	const char *name;
@@ -157,6 +162,7 @@ struct act {
 	void (*act)(struct scene *s);
 	void (*check)(struct scene *s);
 	bool by_process;
+	bool too_long;
 };
 
 /* Whether what failed was the content: shared with the test's process. */
@@ -212,13 +218,15 @@ static void all_right_again(void)
 	file_write(WINDOWS_DIR "/gate", "open");
 	file_write(WINDOWS_DIR "/fail_copy/probability", "0");
 	file_write(WINDOWS_DIR "/fail_copy/times", "1");
+	file_write(WINDOWS_DIR "/skip", "0");
+	file_write(CGROUP "/test/cgroup.freeze", "0");
+	file_write(CGROUP "/test/memory.max", "max");
 }
 
-static void gate_close(const char *window, pid_t pid, unsigned int skip)
+static void gate_close(const char *window, pid_t pid, unsigned int ms)
 {
-	control_number("timeout_ms", GATE_MS);
+	control_number("timeout_ms", ms);
 	control_number("pid", pid);
-	control_number("skip", skip);
 	control("gate", window);
 }
 
@@ -230,7 +238,13 @@ static void gate_open(void)
 /* Wait until somebody stands there; his name on success. */
 static int gate_wait(char *who, size_t size)
 {
-	return file_read(WINDOWS_DIR "/gate", who, size);
+	int tries = GATE_MS / STAND_MS;
+	int err;
+
+	do {
+		err = file_read(WINDOWS_DIR "/gate", who, size);
+	} while (err == -ETIMEDOUT && --tries);
+	return err;
 }
 
 /* Move it all, once: what is in use may stay. */
@@ -357,7 +371,8 @@ static void scene_play(struct scene *s)
 	int err;
 
 	timeouts = window_count("gate_timeouts ");
-	gate_close(window_names[s->window], s->mover ?: getpid(), 0);
+	gate_close(window_names[s->window], s->mover ?: getpid(),
+		   s->act->too_long ? STAND_MS : GATE_MS);
 	mover_start(s);
 	err = gate_wait(who, sizeof(who));
 	require(!err, "nobody comes to the window: %s", strerror(-err));
@@ -367,7 +382,8 @@ static void scene_play(struct scene *s)
 	gate_open();
 	mover_join(s);
 	join(actor, s->act->name);
-	require(window_count("gate_timeouts ") == timeouts,
+	require(s->act->too_long ||
+		window_count("gate_timeouts ") == timeouts,
 		"it did not stand in the window until the end");
 }
 
@@ -823,12 +839,6 @@ static void act_read(struct scene *s)
 	free(buf);
 }
 
-/* It takes no lock, so it must not wait for the end of the migration. */
-static void check_read(struct scene *s)
-{
-	check_content(s);
-}
-
 static void act_readahead(struct scene *s)
 {
 	posix_fadvise(s->r.fd, 0, s->r.size, POSIX_FADV_WILLNEED);
@@ -1045,6 +1055,11 @@ static void act_free(struct scene *s)
 	act_madvise(s, MADV_FREE, true);
 }
 
+static void before_pageout(struct scene *s)
+{
+	swap_on();
+}
+
 static void act_pageout(struct scene *s)
 {
 	act_madvise(s, MADV_PAGEOUT, true);
@@ -1163,23 +1178,27 @@ static void act_soft_offline(struct scene *s)
 	file_write("/sys/devices/system/memory/soft_offline_page", text);
 }
 
-/* A block of the destination that can go. */
+/* The block that memory of the destination comes from, if it can go. */
 static void before_offline(struct scene *s)
 {
 	char path[128], text[64];
-	int block, found = -1;
+	uint64_t bytes;
+	char *page;
 
-	for (block = 0; block < 512 && found < 0; block++) {
-		snprintf(path, sizeof(path),
-			 "/sys/devices/system/node/node%d/memory%d/valid_zones",
-			 s->to, block);
-		if (!file_read(path, text, sizeof(text)) &&
-		    !strncmp(text, "Movable", 7))
-			found = block;
-	}
-	if (found < 0)
+	require(!node_bind(s->to), "cannot bind to the node");
+	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	node_unbind();
+	require(page != MAP_FAILED &&
+		!file_read("/sys/devices/system/memory/block_size_bytes", text,
+			   sizeof(text)), "no memory blocks");
+	bytes = strtoull(text, NULL, 16);
+	s->other = page_pfn(page) * PAGE / bytes;
+	munmap(page, PAGE);
+	snprintf(path, sizeof(path),
+		 "/sys/devices/system/memory/memory%d/valid_zones", s->other);
+	if (file_read(path, text, sizeof(text)) || strncmp(text, "Movable", 7))
 		skip("no block that can go offline: boot with movablecore=");
-	s->other = found;
 }
 
 static void act_offline(struct scene *s)
@@ -1200,8 +1219,6 @@ static void act_kill_mover(struct scene *s)
 {
 	require(!kill(s->mover, SIGKILL), "cannot kill");
 }
-
-#define CGROUP	"/tmp/migrate_windows_cgroup"
 
 static const char *cgroup_dir(void)
 {
@@ -1246,9 +1263,7 @@ static void *thaw_main(void *arg)
 
 	/* It has been let go, and cannot leave: all of it must be usable. */
 	usleep((GRACE_MS + 300) * 1000);
-	s->done = false;
 	check_content(s);
-	s->done = true;
 	cgroup_set("cgroup.freeze", "0");
 	return NULL;
 }
@@ -1283,18 +1298,40 @@ static void act_exit(struct scene *s)
 	waitpid(s->child, NULL, 0);
 }
 
-/* The cgroup of that process may have next to nothing any more. */
+/* A process whose memory moves may have next to nothing any more. */
 static void before_limit(struct scene *s)
 {
-	before_exit(s);
-	cgroup_take(s->child);
+	char ready;
+	int fds[2];
+
+	require(!pipe(fds), "no pipe");
+	cgroup_set("memory.max", "max");
+	s->child = fork();
+	if (!s->child) {
+		cgroup_set("cgroup.procs", "0");
+		/* Its own copy of it, at its cgroup's expense. */
+		pattern_fill(s->r.map, s->r.size, OTHER_SEED(s), 0, 0);
+		if (write(fds[1], "r", 1) != 1)
+			_exit(1);
+		while (!pattern_bad(s->r.map, s->r.size, OTHER_SEED(s), 0, 0))
+			;
+		_exit(1);
+	}
+	require(read(fds[0], &ready, 1) == 1, "no process in a cgroup");
+	s->victim = s->child;
+	mover_fork(s);
 }
 
 static void act_limit(struct scene *s)
 {
+	int status;
+
+	file_write(CGROUP "/test/memory.swap.max", "0");
 	cgroup_set("memory.max", "65536");
+	/* If it has been killed for that, or not. */
 	kill(s->child, SIGKILL);
-	waitpid(s->child, NULL, 0);
+	require(waitpid(s->child, &status, 0) == s->child, "no child");
+	right(WIFSIGNALED(status), "its memory was wrong");
 	cgroup_set("memory.max", "max");
 }
 
@@ -1349,7 +1386,7 @@ static const struct act acts[] = {
 	  before_vmsplice, act_vmsplice },
 	{ "udmabuf", { &memfd }, W_ALL, NULL, act_udmabuf },
 	{ "read", { &tmpfs, &tmpfs_huge, &xfs, &ext4 }, W_ALL,
-	  NULL, act_read, check_read },
+	  NULL, act_read },
 	{ "a fault", { &tmpfs, &tmpfs_huge, &xfs, &ext4 }, W_ALL,
 	  before_fault, act_fault },
 	{ "readahead", { &tmpfs, &xfs, &ext4 }, W_ALL, NULL, act_readahead },
@@ -1367,7 +1404,7 @@ static const struct act acts[] = {
 	{ "MADV_REMOVE", { &shmem }, W_ALL, NULL, act_remove, check_dontneed },
 	{ "MADV_FREE", { &base, &thp }, W_ALL, NULL, act_free, check_free },
 	{ "MADV_PAGEOUT", { &base, &swapcache, &xfs }, W_ALL,
-	  NULL, act_pageout },
+	  before_pageout, act_pageout },
 	{ "MADV_COLLAPSE", { &base, &shmem }, W_ALL, NULL, act_collapse },
 	{ "a split", { &thp, &tmpfs_huge }, W_ALL, NULL, act_split },
 	{ "mlock", { &base, &mlocked, &shmem }, W_ALL, NULL, act_mlock },
@@ -1390,7 +1427,7 @@ static const struct act acts[] = {
 	  before_freeze, act_freeze, NULL, true },
 	{ "exit", { &base, &shmem, &tmpfs }, W_ALL,
 	  before_exit, act_exit, NULL, true },
-	{ "a cgroup's limit", { &base, &shmem }, W_ALL,
+	{ "a cgroup's limit", { &base }, W_ALL,
 	  before_limit, act_limit, NULL, true },
 	{ "CPU offline", { &base }, W_CHECKED | W_COPIED, NULL,
 	  act_cpu_offline },
@@ -1399,7 +1436,9 @@ static const struct act acts[] = {
 
 /* With helpers, and only if one gets to a chunk. */
 static const struct act helped[] = {
-	{ "CPU offline", { &thp }, W_HELPING, NULL, act_cpu_offline },
+	/* It waits for the helper's CPU with all the others. */
+	{ "CPU offline", { &thp }, W_HELPING, NULL, act_cpu_offline, NULL,
+	  false, true },
 	{ "read", { &tmpfs_huge }, W_HELPING, NULL, act_read },
 	{ "stores", { &thp }, W_HELPING, NULL, act_store },
 	{ "a fatal signal", { &thp }, W_HELPING,
@@ -1452,13 +1491,13 @@ static void test_mark(const void *unused)
 
 	mode_enter(MODE_BATCH);
 	scene_make(&s, &memfd);
-	gate_close("copied", getpid(), 0);
+	gate_close("copied", getpid(), GATE_MS);
 	require(!pthread_create(&s.thread, NULL, mover_main, &s), "no thread");
 	err = gate_wait(who, sizeof(who));
 	require(!err, "nobody comes: %s", strerror(-err));
 	fd = udmabuf_of(&s);
 	/* This opens the first one. */
-	gate_close("copied", getpid(), 0);
+	gate_close("copied", getpid(), GATE_MS);
 	err = gate_wait(who, sizeof(who));
 	require(!err, "there is no second attempt: %s", strerror(-err));
 	udmabuf_write(&s, fd);
@@ -1559,10 +1598,15 @@ static void test_breach(const void *arg)
 		"the rule is broken, but not the content (%d)", code);
 }
 
+/* The name of the only act that is wanted, or NULL. */
+static const char *only;
+
 static bool usable(const struct variant *v)
 {
 	unsigned int possible = v->act->windows;
 
+	if (only && strcmp(only, v->act->name))
+		return false;
 	if (v->kind->flags & KIND_UNBATCHED)
 		possible &= W_UNBATCHED;
 	return possible & BIT(v->window);
@@ -1581,7 +1625,7 @@ static unsigned int scenes(const struct act *list, size_t n,
 		v.act = &list[i];
 		for (k = 0; k < ARRAY_SIZE(v.act->kinds); k++) {
 			v.kind = v.act->kinds[k];
-			if (!v.kind)
+			if (!v.kind || (k && mode == MODE_THREADS))
 				break;
 			for (v.window = 0; v.window < ARRAY_SIZE(window_names);
 			     v.window++) {
@@ -1613,12 +1657,18 @@ static unsigned int mode_scenes(enum copy_mode mode, bool run)
 
 int main(int argc, char **argv)
 {
-	bool breaks = argc > 1 && !strcmp(argv[1], "breaks");
 	unsigned int modes, planned = 0;
 	enum copy_mode mode;
 	char name[128];
+	bool breaks;
 	size_t i;
 
+	if (argc > 2 && !strcmp(argv[1], "-a")) {
+		only = argv[2];
+		argv += 2;
+		argc -= 2;
+	}
+	breaks = argc > 1 && !strcmp(argv[1], "breaks");
 	if (argc < 2 || (!breaks && strcmp(argv[1], "windows"))) {
 		fprintf(stderr, "usage: %s windows|breaks [MODE]...\n", argv[0]);
 		return KSFT_FAIL;
