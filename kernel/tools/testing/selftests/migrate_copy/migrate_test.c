@@ -85,6 +85,8 @@ static int wait_for(pid_t pid, unsigned int seconds)
 /* The counts of kselftest.h are those of this file alone. */
 void tests_start(unsigned int planned)
 {
+	skip_reason = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ksft_print_header();
 	test_environment();
 	ksft_set_plan(planned);
@@ -104,9 +106,6 @@ void test_run(const char *name, unsigned int seconds, test_fn fn,
 	pid_t pid;
 
 	clock_gettime(CLOCK_MONOTONIC, &start);
-	if (!skip_reason)
-		skip_reason = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
-				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &chld, NULL);

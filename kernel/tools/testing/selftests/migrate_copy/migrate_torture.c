@@ -874,9 +874,15 @@ static void kill_victim(bool by_oom)
 		usleep(later);
 	else
 		sleep(1);
-	status = kill(pid, SIGKILL);
-	if (waitpid(pid, &status, 0) == pid && WIFSIGNALED(status))
-		fault(by_oom ? FAULT_OOM : FAULT_KILL_VICTIM);
+	/* One that is dead by now was killed for want of memory. */
+	if (by_oom && waitpid(pid, &status, WNOHANG) == pid) {
+		if (WIFSIGNALED(status))
+			fault(FAULT_OOM);
+		return;
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	fault(FAULT_KILL_VICTIM);
 }
 
 static void freeze(void)
@@ -1049,7 +1055,7 @@ static void find_nodes(void)
 		ksft_exit_skip("needs two nodes with memory\n");
 }
 
-static void prepare(const void *unused)
+static void prepare(void)
 {
 	static const enum backing backings[NR_SLOT_KINDS] = {
 		[SLOT_TMPFS]		= BACK_TMPFS,
@@ -1200,7 +1206,7 @@ int main(int argc, char **argv)
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!file_exists("/sys/kernel/debug/sched"))
 		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
-	prepare(NULL);
+	prepare();
 	mkdir(CGROUP, 0755);
 	mount("none", CGROUP, "cgroup2", 0, NULL);
 	file_write(CGROUP "/cgroup.subtree_control", "+memory +cpu");

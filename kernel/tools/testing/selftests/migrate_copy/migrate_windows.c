@@ -91,6 +91,10 @@ static const struct kind tmpfs_huge = {
 	"tmpfs_huge", BACK_TMPFS_HUGE, 2 * MB, 4 * MB
 };
 
+static const struct kind huge_range = {
+	"base_4m", BACK_ANON, OF_PAGES(1), 4 * MB
+};
+
 static const struct kind ksm = {
 	"ksm", BACK_ANON, OF_PAGES(1), 2 * MB, KIND_KSM
 };
@@ -1033,26 +1037,25 @@ static void check_free(struct scene *s)
 	check_content(s);
 }
 
-static void act_madvise(struct scene *s, int advice, bool must)
+static void act_madvise(struct scene *s, int advice)
 {
-	int err = madvise(s->r.map + s->r.size / 2, s->r.size / 2, advice);
-
-	require(!err || !must, "madvise: %s", strerror(errno));
+	require(!madvise(s->r.map + s->r.size / 2, s->r.size / 2, advice),
+		"madvise: %s", strerror(errno));
 }
 
 static void act_dontneed(struct scene *s)
 {
-	act_madvise(s, MADV_DONTNEED, true);
+	act_madvise(s, MADV_DONTNEED);
 }
 
 static void act_remove(struct scene *s)
 {
-	act_madvise(s, MADV_REMOVE, true);
+	act_madvise(s, MADV_REMOVE);
 }
 
 static void act_free(struct scene *s)
 {
-	act_madvise(s, MADV_FREE, true);
+	act_madvise(s, MADV_FREE);
 }
 
 static void before_pageout(struct scene *s)
@@ -1062,14 +1065,14 @@ static void before_pageout(struct scene *s)
 
 static void act_pageout(struct scene *s)
 {
-	act_madvise(s, MADV_PAGEOUT, true);
-	act_madvise(s, MADV_COLD, true);
+	act_madvise(s, MADV_PAGEOUT);
+	act_madvise(s, MADV_COLD);
 }
 
 /* khugepaged's work, at once; what is isolated stands in its way. */
 static void act_collapse(struct scene *s)
 {
-	act_madvise(s, MADV_COLLAPSE, false);
+	madvise(s->r.map, s->r.size, MADV_COLLAPSE);
 	act_store(s);
 }
 
@@ -1405,7 +1408,7 @@ static const struct act acts[] = {
 	{ "MADV_FREE", { &base, &thp }, W_ALL, NULL, act_free, check_free },
 	{ "MADV_PAGEOUT", { &base, &swapcache, &xfs }, W_ALL,
 	  before_pageout, act_pageout },
-	{ "MADV_COLLAPSE", { &base, &shmem }, W_ALL, NULL, act_collapse },
+	{ "MADV_COLLAPSE", { &huge_range }, W_ALL, NULL, act_collapse },
 	{ "a split", { &thp, &tmpfs_huge }, W_ALL, NULL, act_split },
 	{ "mlock", { &base, &mlocked, &shmem }, W_ALL, NULL, act_mlock },
 	{ "mprotect", { &base, &thp }, W_ALL, NULL, act_mprotect },
