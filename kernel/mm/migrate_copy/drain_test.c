@@ -77,8 +77,7 @@ static const struct file_operations drain_fops = {
 
 static int __init migrate_copy_drain_test_init(void)
 {
-	debugfs_create_file("lru_drain", 0600,
-			    debugfs_create_dir("migrate_copy", NULL), NULL,
+	debugfs_create_file("lru_drain", 0600, migrate_copy_test_dir(), NULL,
 			    &drain_fops);
 	return 0;
 }

@@ -16,6 +16,8 @@
 #include <linux/nodemask.h>
 #include <linux/types.h>
 
+struct dentry;
+
 /*
  * Folio pairs of one job. They lie on the caller's stack, 16 bytes each, and
  * have one bit each in migrate_copy_job.failed.
@@ -287,6 +289,9 @@ extern unsigned int migrate_copy_max_helpers;
 extern unsigned int migrate_copy_min_helper_kb;
 extern unsigned int migrate_copy_chunk_kb;
 extern unsigned int migrate_copy_parallel_batches;
+
+/* test_dir.c */
+struct dentry *migrate_copy_test_dir(void);
 
 #ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
 /**

@@ -417,7 +417,7 @@ DEFINE_SHOW_ATTRIBUTE(counts);
 
 static int __init windows_init(void)
 {
-	struct dentry *dir = debugfs_create_dir("migrate_copy", NULL);
+	struct dentry *dir = migrate_copy_test_dir();
 
 	debugfs_create_file("gate", 0600, dir, NULL, &gate_fops);
 	debugfs_create_u32("pid", 0600, dir, &gate_pid);
