@@ -606,6 +606,9 @@ static void *nbd_serve(void *unused)
 	char *buf;
 
 	while (transfer(nbd.socket, &request, sizeof(request), false)) {
+		/* To that there is no answer, nor anybody who reads it. */
+		if (be32toh(request.type) == NBD_CMD_DISC)
+			break;
 		from = be64toh(request.from);
 		size = be32toh(request.len);
 		buf = calloc(1, size);
