@@ -156,6 +156,7 @@ struct scene {
  * @act: what is done in the window; may have to wait for its end
  * @check: whether all is right then; NULL for what is written by the scene
  * @by_process: the mover is a process of its own
+ * @no_thread: a thread more would have the TLBs flushed for its stack
  * @too_long: nobody can open the gate meanwhile: it opens after STAND_MS
  */
 struct act {
@@ -167,6 +168,7 @@ struct act {
 	void (*check)(struct scene *s);
 	bool by_process;
 	bool too_long;
+	bool no_thread;
 };
 
 /* Whether what failed was the content: shared with the test's process. */
@@ -381,11 +383,16 @@ static void scene_play(struct scene *s)
 	err = gate_wait(who, sizeof(who));
 	require(!err, "nobody comes to the window: %s", strerror(-err));
 	snprintf(s->where, sizeof(s->where), "%s", who);
-	require(!pthread_create(&actor, NULL, act_main, s), "no thread");
+	if (s->act->no_thread)
+		act_main(s);
+	else
+		require(!pthread_create(&actor, NULL, act_main, s),
+			"no thread");
 	wait_done(s, GRACE_MS);
 	gate_open();
 	mover_join(s);
-	join(actor, s->act->name);
+	if (!s->act->no_thread)
+		join(actor, s->act->name);
 	require(s->act->too_long ||
 		window_count("gate_timeouts ") == timeouts,
 		"it did not stand in the window until the end");
@@ -737,6 +744,14 @@ static void udmabuf_write(struct scene *s, int fd)
 	pattern_fill(map, PAGE, OTHER_SEED(s), 0, 0);
 	munmap(map, PAGE);
 	s->written = PAGE;
+}
+
+/* A pin takes pages out of movable memory: have that done before. */
+static void before_udmabuf(struct scene *s)
+{
+	require(!node_bind(s->from), "cannot stay on the node");
+	close(udmabuf_of(s));
+	node_unbind();
 }
 
 static void act_udmabuf(struct scene *s)
@@ -1380,7 +1395,7 @@ static const struct act acts[] = {
 	{ "stores", { &base, &thp, &shmem, &xfs, &swapcache }, W_ALL,
 	  NULL, act_store },
 	{ "a store by a stale TLB", { &base, &shmem }, W_ALL,
-	  before_stale, act_stale, check_stale },
+	  before_stale, act_stale, check_stale, false, false, true },
 	{ "process_vm_writev", { &base, &thp, &shmem }, W_ALL,
 	  NULL, act_process_write },
 	{ "ptrace", { &base, &thp }, W_ALL, before_poke, act_poke },
@@ -1390,7 +1405,7 @@ static const struct act acts[] = {
 	  before_direct, act_direct },
 	{ "vmsplice", { &base, &thp, &shmem }, W_ALL,
 	  before_vmsplice, act_vmsplice },
-	{ "udmabuf", { &memfd }, W_ALL, NULL, act_udmabuf },
+	{ "udmabuf", { &memfd }, W_ALL, before_udmabuf, act_udmabuf },
 	{ "read", { &tmpfs, &tmpfs_huge, &xfs, &ext4 }, W_ALL,
 	  NULL, act_read },
 	{ "a fault", { &tmpfs, &tmpfs_huge, &xfs, &ext4 }, W_ALL,
@@ -1497,6 +1512,7 @@ static void test_mark(const void *unused)
 
 	mode_enter(MODE_BATCH);
 	scene_make(&s, &memfd);
+	before_udmabuf(&s);
 	gate_close("copied", getpid(), GATE_MS);
 	require(!pthread_create(&s.thread, NULL, mover_main, &s), "no thread");
 	err = gate_wait(who, sizeof(who));
@@ -1542,7 +1558,8 @@ static void test_flush(const void *unused)
 
 static void test_publish(const void *unused)
 {
-	play("read", &tmpfs, W_COPYING);
+	/* tmpfs locks the folio for a read. */
+	play("read", &xfs, W_COPYING);
 }
 
 static void test_memfd(const void *unused)
