@@ -92,6 +92,16 @@ void tests_start(unsigned int planned)
 	ksft_set_plan(planned);
 }
 
+void test_result(bool ok, const char *name)
+{
+	ksft_test_result(ok, "%s\n", name);
+}
+
+void test_skipped(const char *name, const char *why)
+{
+	ksft_test_result_code(KSFT_SKIP, name, "%s", why);
+}
+
 void tests_end(void)
 {
 	ksft_finished();

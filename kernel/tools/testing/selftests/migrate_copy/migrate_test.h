@@ -30,6 +30,9 @@ typedef void (*test_fn)(const void *arg);
 /* Around all tests; the latter ends the program. */
 void tests_start(unsigned int planned);
 void __noreturn tests_end(void);
+/* For what is no process of its own. */
+void test_result(bool ok, const char *name);
+void test_skipped(const char *name, const char *why);
 void test_run(const char *name, unsigned int seconds, test_fn fn,
 	      const void *arg);
 void __noreturn __printf(1, 2) die(const char *fmt, ...);
