@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -229,9 +229,12 @@ def _measure_kind(
 ) -> list[Row]:
     effort = EFFORTS[kind, quick]
     size = machine.size(kind, quick)
+    # Experiments that look at the same cells in other ways have them measured once.
+    measured_for = {experiment.cells: experiment for experiment in reversed(wanted)}
     cells: list[Named] = [
         (experiment.name, cell)
         for experiment in wanted
+        if measured_for[experiment.cells] is experiment
         for cell in experiment.cells(size)
         if cell.kernel in machine.kernels()
     ]
@@ -260,7 +263,12 @@ def _measure_kind(
     rows = [_row(name, cell, found, kind) for (name, cell), found in measured]
     if "icount" in kind:
         _check_determinism(rows, tally)
-    return rows
+    return [
+        replace(row, experiment=experiment.name)
+        for experiment in wanted
+        for row in rows
+        if row.experiment == measured_for[experiment.cells].name
+    ]
 
 
 def turns(

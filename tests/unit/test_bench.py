@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -311,6 +311,17 @@ def test_helpers_cpu_time_counts() -> None:
     results = measure(Model(), "cpu-freed")
     times = {row.method: row.cpu_ns_per_page for row in results.rows}
     assert times == {"serial": 1024.0, "batch": 1024.0 + 512.0, "dma": 1024.0, "hybrid": 1024.0}
+
+
+def test_cells_of_two_experiments_are_measured_once() -> None:
+    alone, both = Model(), Model()
+    measure(alone, "hybrid")
+    results = measure(both, "cpu-freed", "hybrid")
+    assert len(both.boots[0]) == len(alone.boots[0])
+    rows = {name: results.of(name) for name in ("cpu-freed", "hybrid")}
+    assert len(rows["hybrid"]) == len(rows["cpu-freed"]) > 0
+    for one, other in zip(rows["cpu-freed"], rows["hybrid"], strict=True):
+        assert replace(one, experiment="hybrid") == other
 
 
 def test_modules_are_loaded_before_channels_are_asked_for(tmp_path: Path) -> None:

@@ -1316,6 +1316,6 @@ int main(int argc, char **argv)
 	else
 		test_skipped("nothing leaks", "this kernel has no kmemleak");
 	test_result(moved && shared->verified && kinds >= 3,
-			 "it moved, was verified and disturbed");
+		    "it moved, was verified and disturbed");
 	tests_end();
 }
