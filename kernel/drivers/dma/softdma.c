@@ -18,7 +18,6 @@
  */
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
-#include <linux/delay.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
 #include <linux/dmaengine.h>
@@ -261,21 +260,23 @@ static void dawdle(struct softdma_chan *sc, unsigned int ms)
 }
 
 /*
- * Wait until a channel of that speed would be through.  It begins when it has the
- * transfer and is through with the one before, however late the thread wakes up.
+ * Wait until a channel of that speed would be through; false if the transfer is
+ * given up meanwhile.  It begins when the channel has the transfer and is through
+ * with the one before, however late the thread wakes up.
  */
-static void keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
+static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
 		      unsigned int mb)
 {
 	ktime_t begin = max(desc->prepared, sc->free_at);
-	s64 us;
+	ktime_t left;
 
 	/* A byte at 1 MB/s takes a microsecond. */
 	sc->free_at = ktime_add_ns(begin, div_u64((u64)desc->len * NSEC_PER_USEC,
 						  mb));
-	us = ktime_us_delta(sc->free_at, ktime_get());
-	if (us > 0)
-		fsleep(us);
+	left = ktime_sub(sc->free_at, ktime_get());
+	if (left > 0)
+		wait_event_hrtimeout(sc->work, aborted(sc), left);
+	return !aborted(sc);
 }
 
 /*
@@ -301,9 +302,7 @@ static bool transfer(struct softdma_chan *sc, const struct softdma_desc *desc)
 		memcpy(dst + done, sc->bounce, part);
 		cond_resched();
 	}
-	if (mb)
-		keep_pace(sc, desc, mb);
-	return true;
+	return !mb || keep_pace(sc, desc, mb);
 }
 
 /* Tell the client of a transfer that it will be told of again. */
