@@ -7,6 +7,8 @@
 #ifndef _LINUX_MIGRATE_COPY_WINDOWS_H
 #define _LINUX_MIGRATE_COPY_WINDOWS_H
 
+#include <linux/bits.h>
+#include <linux/compiler.h>
 #include <linux/types.h>
 
 /* The windows, in the order in which a batch passes them. */

@@ -15,12 +15,20 @@
 #define ROUNDS		16
 #define TIMED_ROUNDS	64
 
-static const unsigned int orders[] = {
-	1, 2, PAGE_ALLOC_COSTLY_ORDER,
+static const unsigned int small_orders[] = { 1, 2, PAGE_ALLOC_COSTLY_ORDER };
+
+#define NR_ORDERS	(ARRAY_SIZE(small_orders) + \
+			 IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE))
+
+/* That of a huge page is no constant everywhere. */
+static unsigned int nth_order(unsigned int i)
+{
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
-	HPAGE_PMD_ORDER,
+	if (i == ARRAY_SIZE(small_orders))
+		return HPAGE_PMD_ORDER;
 #endif
-};
+	return small_orders[i];
+}
 
 /* Is the page what prep_compound_page() makes of one? */
 static void check_compound(struct kunit *test, struct page *page,
@@ -78,16 +86,16 @@ static void compound_again_test(struct kunit *test)
 {
 	unsigned int i, round;
 
-	for (i = 0; i < ARRAY_SIZE(orders); i++) {
+	for (i = 0; i < NR_ORDERS; i++) {
 		for (round = 0; round < ROUNDS; round++) {
 			struct page *page;
 
 			page = alloc_pages(GFP_KERNEL | __GFP_COMP |
-					   __GFP_MOVABLE, orders[i]);
+					   __GFP_MOVABLE, nth_order(i));
 			KUNIT_ASSERT_NOT_NULL(test, page);
-			check_compound(test, page, orders[i]);
-			use_compound(page, orders[i]);
-			__free_pages(page, orders[i]);
+			check_compound(test, page, nth_order(i));
+			use_compound(page, nth_order(i));
+			__free_pages(page, nth_order(i));
 		}
 	}
 }
@@ -98,22 +106,22 @@ static void plain_after_compound_test(struct kunit *test)
 	unsigned int i, round;
 	int j, bad = 0;
 
-	for (i = 0; i < ARRAY_SIZE(orders); i++) {
+	for (i = 0; i < NR_ORDERS; i++) {
 		for (round = 0; round < ROUNDS; round++) {
 			struct page *page;
 
-			page = alloc_pages(GFP_KERNEL | __GFP_COMP, orders[i]);
+			page = alloc_pages(GFP_KERNEL | __GFP_COMP, nth_order(i));
 			KUNIT_ASSERT_NOT_NULL(test, page);
-			use_compound(page, orders[i]);
-			__free_pages(page, orders[i]);
+			use_compound(page, nth_order(i));
+			__free_pages(page, nth_order(i));
 
-			page = alloc_pages(GFP_KERNEL, orders[i]);
+			page = alloc_pages(GFP_KERNEL, nth_order(i));
 			KUNIT_ASSERT_NOT_NULL(test, page);
-			for (j = 0; j < 1 << orders[i]; j++) {
+			for (j = 0; j < 1 << nth_order(i); j++) {
 				bad += PageCompound(page + j);
 				bad += j && page[j].mapping;
 			}
-			__free_pages(page, orders[i]);
+			__free_pages(page, nth_order(i));
 		}
 	}
 	KUNIT_EXPECT_EQ(test, bad, 0);
@@ -145,14 +153,14 @@ static void compound_cost_test(struct kunit *test)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(orders); i++) {
+	for (i = 0; i < NR_ORDERS; i++) {
 		u64 compound, plain;
 
 		compound = alloc_free_ns(test, GFP_KERNEL | __GFP_COMP,
-					 orders[i]);
-		plain = alloc_free_ns(test, GFP_KERNEL, orders[i]);
+					 nth_order(i));
+		plain = alloc_free_ns(test, GFP_KERNEL, nth_order(i));
 		kunit_info(test, "order %u: compound %llu ns, not compound %llu ns",
-			   orders[i], compound, plain);
+			   nth_order(i), compound, plain);
 		KUNIT_EXPECT_GT(test, compound, 0ULL);
 	}
 }

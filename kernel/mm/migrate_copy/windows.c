@@ -112,7 +112,7 @@ static atomic_long_t gate_timeouts;
 
 static DECLARE_FAULT_ATTR(fail_copy);
 
-/* Called with or without the gate's lock: a bit too much does no harm. */
+/* Called with the gate's lock held, or a closed gate might go unseen. */
 static void watch(void)
 {
 	WRITE_ONCE(migrate_copy_windows_watched,
@@ -368,7 +368,9 @@ static ssize_t names_write(struct file *file, const char __user *from,
 	if (bit < 0)
 		return bit;
 	WRITE_ONCE(*set->bits, bits);
+	spin_lock(&gate.lock);
 	watch();
+	spin_unlock(&gate.lock);
 	return count;
 }
 
@@ -392,7 +394,9 @@ static int stretch_us_set(void *unused, u64 value)
 	if (value > USEC_PER_SEC)
 		return -EINVAL;
 	WRITE_ONCE(stretch_us, value);
+	spin_lock(&gate.lock);
 	watch();
+	spin_unlock(&gate.lock);
 	return 0;
 }
 
