@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "movebench.h"
+#include "program.h"
 
 static void add_counter(struct counters *counters, const char *group, const char *name,
 			uint64_t value)

@@ -8,48 +8,20 @@
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "faultbench.h"
-#include "movebench.h"
 #include "turns.h"
 
 #define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 #define DEBUGFS		"/sys/kernel/debug"
 #define DRAIN_SWITCH	DEBUGFS "/migrate_copy/lru_drain"
 
-static char error_text[512];
-
-void fail(const char *format, ...)
-{
-	va_list args;
-
-	if (error_text[0])
-		return;
-	va_start(args, format);
-	vsnprintf(error_text, sizeof(error_text), format, args);
-	va_end(args);
-}
-
-bool failed(void)
-{
-	return error_text[0];
-}
-
-uint64_t clock_ns(int clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
+const char program_name[] = "faultbench";
 
 /* --- options --- */
 
@@ -97,28 +69,10 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-static void __attribute__((noreturn)) wrong_usage(const char *what, const char *text)
-{
-	fprintf(stderr, "faultbench: %s %s; see faultbench --help\n", what, text);
-	exit(2);
-}
-
-static unsigned long parse_number(const char *text, unsigned long min, unsigned long max)
-{
-	unsigned long value;
-	char *end;
-
-	errno = 0;
-	value = strtoul(text, &end, 10);
-	if (errno || end == text || *end || text[0] == '-' || value < min || value > max)
-		wrong_usage("not a number in range:", text);
-	return value;
-}
-
 static const char *parse_kind(const char *text)
 {
 	if (strcmp(text, "compaction") && strcmp(text, "pft") && strcmp(text, "compile"))
-		wrong_usage("not a kind:", text);
+		usage_error("not a kind: %s", text);
 	return text;
 }
 
@@ -137,7 +91,7 @@ static void parse_load(int argc, char **argv, struct load *load, struct run *run
 		case 'p':
 		case 'T':
 			if (!run)
-				wrong_usage("a plan cannot name a plan:", optarg);
+				usage_error("a plan cannot name a plan");
 			*(option == 'p' ? &run->plan : &run->turns) = optarg;
 			break;
 		case 'l':
@@ -182,11 +136,11 @@ static void parse_load(int argc, char **argv, struct load *load, struct run *run
 		}
 	}
 	if (optind < argc)
-		wrong_usage("unexpected argument", argv[optind]);
+		usage_error("unexpected argument %s", argv[optind]);
 	if (!strcmp(load->kind, "compile") != !!load->commands)
-		wrong_usage("compile, and nothing else, needs", "--commands");
+		usage_error("compile, and nothing else, needs --commands");
 	if (strcmp(load->kind, "compile") && load->mb < 2 * load->threads)
-		wrong_usage("each thread needs 2 MiB:", "--mb is too small");
+		usage_error("each thread needs 2 MiB: --mb is too small");
 }
 
 /* --- a cell --- */
@@ -243,14 +197,10 @@ static bool set_up(const struct load *load)
 	return !failed();
 }
 
-static void print_samples(const char *name, const struct sample *samples, unsigned long nr,
-			  size_t offset)
+static void print_field(const char *name, const struct sample *samples, unsigned long nr,
+			size_t offset)
 {
-	printf("\"%s\":[", name);
-	for (unsigned long i = 0; i < nr; i++)
-		printf("%s%" PRIu64, i ? "," : "",
-		       *(const uint64_t *)((const char *)&samples[i] + offset));
-	printf("],");
+	print_samples(name, samples, nr, sizeof(*samples), offset);
 }
 
 static void print_line(const struct load *load, const struct sample *samples, unsigned long nr,
@@ -262,24 +212,15 @@ static void print_line(const struct load *load, const struct sample *samples, un
 		verified += samples[i].verified;
 		mismatches += samples[i].mismatches;
 	}
-	printf("{\"label\":\"%s\",", load->label);
-	print_samples("ns", samples, nr, offsetof(struct sample, ns));
-	print_samples("cpu_ns", samples, nr, offsetof(struct sample, cpu_ns));
-	print_samples("user_ns", samples, nr, offsetof(struct sample, user_ns));
-	print_samples("latency_ns", samples, nr, offsetof(struct sample, latency_ns));
-	print_samples("moved_bytes", samples, nr, offsetof(struct sample, bytes));
-	printf("\"not_moved\":0,\"bytes_verified\":%" PRIu64 ",\"mismatches\":%" PRIu64
-	       ",\"counters\":{", verified, mismatches);
-	for (int i = 0; i < counters->nr; i++)
-		printf("%s\"%s\":%" PRIu64, i ? "," : "", counters->entry[i].name,
-		       counters->entry[i].value);
-	printf("},\"error\":");
-	if (failed())
-		printf("\"%s\"", error_text);
-	else
-		printf("null");
-	printf("}\n");
-	fflush(stdout);
+	printf("{\"label\":");
+	print_string(load->label);
+	print_field("ns", samples, nr, offsetof(struct sample, ns));
+	print_field("cpu_ns", samples, nr, offsetof(struct sample, cpu_ns));
+	print_field("user_ns", samples, nr, offsetof(struct sample, user_ns));
+	print_field("latency_ns", samples, nr, offsetof(struct sample, latency_ns));
+	print_field("moved_bytes", samples, nr, offsetof(struct sample, bytes));
+	printf(",\"not_moved\":0");
+	print_integrity(verified, mismatches, counters);
 }
 
 static bool run_load(const struct load *load)
@@ -289,7 +230,7 @@ static bool run_load(const struct load *load)
 	unsigned long nr = 0;
 	bool good = true;
 
-	error_text[0] = '\0';
+	forget_failure();
 	if (!samples)
 		fail("out of memory");
 	good = samples && set_up(load);
@@ -316,42 +257,19 @@ static bool run_load(const struct load *load)
 	return good && !failed();
 }
 
-static bool run_plan(const struct run *run)
+static struct load planned;
+
+static void parse_planned(int argc, char **argv)
 {
-	FILE *file = strcmp(run->plan, "-") ? fopen(run->plan, "r") : stdin;
-	unsigned long number = 0;
-	bool good = true;
-	char *line = NULL;
-	size_t size = 0;
-
-	if (!file)
-		wrong_usage("cannot read the plan", run->plan);
-	/* What tells that the guest has booted, for whatever program. */
-	if (run->turns)
-		fputs("movebench: ready\n", stderr);
-	while (!stop && getline(&line, &size, file) > 0) {
-		char *argv[64] = { (char *)"faultbench" }, *word, *rest = line;
-		struct load load;
-		int argc = 1;
-
-		while (argc < 63 && (word = strsep(&rest, " \t\n"))) {
-			if (*word)
-				argv[argc++] = word;
-		}
-		if (argc == 1)
-			continue;
-		parse_load(argc, argv, &load, NULL);
-		if (run->turns && !wait_for_turn(run->turns, ++number)) {
-			good = false;
-			break;
-		}
-		good &= run_load(&load);
-	}
-	free(line);
-	if (file != stdin)
-		fclose(file);
-	return good;
+	parse_load(argc, argv, &planned, NULL);
 }
+
+static bool measure_planned(void)
+{
+	return run_load(&planned);
+}
+
+static const struct plan plan = { parse_planned, measure_planned };
 
 int main(int argc, char **argv)
 {
@@ -360,5 +278,5 @@ int main(int argc, char **argv)
 
 	parse_load(argc, argv, &load, &run);
 	stop_on_signals();
-	return (run.plan ? run_plan(&run) : run_load(&load)) ? EXIT_SUCCESS : EXIT_FAILURE;
+	return (run.plan ? run_plan(&run, &plan) : run_load(&load)) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

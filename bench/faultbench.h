@@ -7,10 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "program.h"
+
 #define PAGE_BYTES	4096UL
 #define HUGE_BYTES	(2UL << 20)
 #define MAX_THREADS	256
-#define MAX_SIZES	16
 
 /* One cell: what is done, how often, by how many. */
 struct load {
@@ -38,18 +39,12 @@ struct sample {
 	uint64_t mismatches;	/* words that were not right */
 };
 
-/* faultbench.c */
-void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-bool failed(void);
-uint64_t clock_ns(int clock);
-
 /* faults.c */
 bool fault_in(const struct load *load, struct sample *sample);
 
 /* fragment.c */
 bool fragment_node(const struct load *load);
 void drop_fragments(void);
-bool bind_to_node(void *start, size_t bytes, unsigned long node);
 
 /* compile.c */
 bool compile(const struct load *load, struct sample *sample);

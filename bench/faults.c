@@ -57,7 +57,7 @@ static bool map_part(struct faulter *faulter)
 		fail("cannot ask for huge pages");
 		return false;
 	}
-	return bind_to_node(faulter->start, faulter->bytes, faulter->load->node);
+	return bind_memory(faulter->start, faulter->bytes, faulter->load->node);
 }
 
 static void touch_part(struct faulter *faulter)

@@ -5,9 +5,6 @@
  * migrates pages that are mapped, and mlocked if that is asked for.
  */
 #include <errno.h>
-#include <limits.h>
-#include <linux/mempolicy.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -25,33 +22,6 @@
 static char *fill;
 static size_t fill_bytes;
 
-bool bind_to_node(void *start, size_t bytes, unsigned long node)
-{
-	unsigned long mask = 1UL << node;
-
-	if (node < sizeof(mask) * CHAR_BIT &&
-	    syscall(SYS_mbind, start, bytes, MPOL_BIND, &mask, sizeof(mask) * CHAR_BIT, 0) == 0)
-		return true;
-	fail("cannot bind memory to node %lu: %s", node, strerror(errno));
-	return false;
-}
-
-static unsigned long free_kb(unsigned long node)
-{
-	unsigned long kb = 0;
-	char path[64], line[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%lu/meminfo", node);
-	file = fopen(path, "r");
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "Node %*u MemFree: %lu", &kb) == 1)
-			break;
-	if (file)
-		fclose(file);
-	return kb;
-}
-
 void drop_fragments(void)
 {
 	if (fill)
@@ -61,7 +31,7 @@ void drop_fragments(void)
 
 bool fragment_node(const struct load *load)
 {
-	unsigned long kb = free_kb(load->node);
+	unsigned long kb = free_bytes(load->node) >> 10;
 
 	/* Half of it is freed again, and has to have room for what is faulted in. */
 	if (kb < SPARE_KB + 3 * (load->mb << 10)) {
@@ -76,7 +46,7 @@ bool fragment_node(const struct load *load)
 		fail("cannot map %zu bytes", fill_bytes);
 		return false;
 	}
-	if (!bind_to_node(fill, fill_bytes, load->node))
+	if (!bind_memory(fill, fill_bytes, load->node))
 		return false;
 	madvise(fill, fill_bytes, MADV_NOHUGEPAGE);
 	for (size_t offset = 0; offset < fill_bytes; offset += PAGE_BYTES)

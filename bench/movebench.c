@@ -15,11 +15,9 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "movebench.h"
@@ -27,39 +25,9 @@
 
 #define MAX_ATTEMPTS		10
 
+const char program_name[] = "movebench";
+
 long workers;
-
-/* Why the running cell cannot be measured; empty while nothing is wrong. */
-static char cell_error[512];
-
-void fail(const char *format, ...)
-{
-	va_list args;
-
-	if (cell_error[0])
-		return;
-	va_start(args, format);
-	vsnprintf(cell_error, sizeof(cell_error), format, args);
-	va_end(args);
-}
-
-bool failed(void)
-{
-	return cell_error[0];
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
-
-uint64_t now_ns(void)
-{
-	return clock_ns(CLOCK_MONOTONIC);
-}
 
 uint64_t mix(uint64_t x)
 {
@@ -103,18 +71,6 @@ static bool set_knobs(const struct cell *cell)
 
 /* --- a cell --- */
 
-static void print_string(const char *text)
-{
-	putchar('"');
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			putchar('\\');
-		if ((unsigned char)*text >= ' ')
-			putchar(*text);
-	}
-	putchar('"');
-}
-
 /* What was seen of one timed move. */
 struct sample {
 	uint64_t ns;
@@ -137,16 +93,10 @@ struct outcome {
 	uint64_t mismatches;
 };
 
-/* Prints the field at @offset of every sample. */
-static void print_samples(const char *name, const struct outcome *outcome, size_t offset)
+static void print_field(const char *name, const struct outcome *outcome, size_t offset)
 {
-	printf(",\"%s\":[", name);
-	for (unsigned long i = 0; i < outcome->nr_samples; i++) {
-		const char *sample = (const char *)&outcome->samples[i];
-
-		printf("%s%" PRIu64, i ? "," : "", *(const uint64_t *)(sample + offset));
-	}
-	putchar(']');
+	print_samples(name, outcome->samples, outcome->nr_samples, sizeof(*outcome->samples),
+		      offset);
 }
 
 static void print_outcome(const struct cell *cell, const struct outcome *outcome)
@@ -156,34 +106,24 @@ static void print_outcome(const struct cell *cell, const struct outcome *outcome
 	printf(",\"folio_kb\":%lu,\"folios\":%lu,\"hugetlb\":%s,\"callers\":%lu,\"bytes\":%" PRIu64,
 	       cell->folio_kb, cell->folios, cell->hugetlb ? "true" : "false", cell->callers,
 	       (uint64_t)cell->folios * (cell->folio_kb << 10));
-	print_samples("ns", outcome, offsetof(struct sample, ns));
-	print_samples("cpu_ns", outcome, offsetof(struct sample, cpu_ns));
-	print_samples("moved_bytes", outcome, offsetof(struct sample, moved_bytes));
+	print_field("ns", outcome, offsetof(struct sample, ns));
+	print_field("cpu_ns", outcome, offsetof(struct sample, cpu_ns));
+	print_field("moved_bytes", outcome, offsetof(struct sample, moved_bytes));
 	if (cell->touch_us)
-		print_samples("touch_ns", outcome, offsetof(struct sample, touch_ns));
+		print_field("touch_ns", outcome, offsetof(struct sample, touch_ns));
 	if (cell->hogs)
-		print_samples("hog_ns", outcome, offsetof(struct sample, hog_ns));
+		print_field("hog_ns", outcome, offsetof(struct sample, hog_ns));
 	if (cell->remaps) {
-		print_samples("first_ns", outcome, offsetof(struct sample, remaps.first_ns));
-		print_samples("last_ns", outcome, offsetof(struct sample, remaps.last_ns));
-		print_samples("away_ns", outcome, offsetof(struct sample, remaps.away_ns));
+		print_field("first_ns", outcome, offsetof(struct sample, remaps.first_ns));
+		print_field("last_ns", outcome, offsetof(struct sample, remaps.last_ns));
+		print_field("away_ns", outcome, offsetof(struct sample, remaps.away_ns));
 	}
 	printf(",\"not_moved\":%" PRIu64 ",\"statuses\":{", outcome->not_moved);
 	for (int i = 0; i < outcome->nr_statuses; i++)
 		printf("%s\"%d\":%" PRIu64, i ? "," : "", outcome->statuses[i].status,
 		       outcome->statuses[i].count);
-	printf("},\"bytes_verified\":%" PRIu64 ",\"mismatches\":%" PRIu64 ",\"counters\":{",
-	       outcome->bytes_verified, outcome->mismatches);
-	for (int i = 0; i < outcome->counters.nr; i++)
-		printf("%s\"%s\":%" PRIu64, i ? "," : "", outcome->counters.entry[i].name,
-		       outcome->counters.entry[i].value);
-	printf("},\"error\":");
-	if (failed())
-		print_string(cell_error);
-	else
-		printf("null");
-	printf("}\n");
-	fflush(stdout);
+	putchar('}');
+	print_integrity(outcome->bytes_verified, outcome->mismatches, &outcome->counters);
 }
 
 /* Moves the memory to @node, and takes a sample of it if @timed. */
@@ -264,7 +204,7 @@ static bool run_cell(const struct cell *cell)
 	bool ready, once = moves_only_once(cell);
 	int nr_memory_settings;
 
-	cell_error[0] = '\0';
+	forget_failure();
 	if (!outcome.samples)
 		fail("out of memory");
 	if (!cell->remaps)
@@ -306,46 +246,19 @@ static bool run_cell(const struct cell *cell)
 	return !failed() && !outcome.not_moved && !outcome.mismatches;
 }
 
-static bool run_plan(const char *path, const char *turns)
+static struct cell planned;
+
+static void parse_planned(int argc, char **argv)
 {
-	FILE *file = strcmp(path, "-") ? fopen(path, "r") : stdin;
-	unsigned long number = 0;
-	bool good = true;
-	char *line = NULL;
-	size_t size = 0;
-
-	if (!file)
-		usage_error("cannot read the plan %s: %s", path, strerror(errno));
-	if (turns)
-		fputs("movebench: ready\n", stderr);
-	while (!stop && getline(&line, &size, file) > 0) {
-		char *argv[64] = { (char *)"movebench" }, *word, *rest = line;
-		struct cell cell;
-		int argc = 1;
-
-		while ((word = strsep(&rest, " \t\n"))) {
-			if (!*word)
-				continue;
-			if (argc == 1 && *word == '#')
-				break;
-			if (argc == 63)
-				usage_error("a line of the plan is too long");
-			argv[argc++] = word;
-		}
-		if (argc == 1)
-			continue;
-		parse_cell(argc, argv, &cell, NULL);
-		if (turns && !wait_for_turn(turns, ++number)) {
-			good = false;
-			break;
-		}
-		good &= run_cell(&cell);
-	}
-	free(line);
-	if (file != stdin)
-		fclose(file);
-	return good;
+	parse_cell(argc, argv, &planned, NULL);
 }
+
+static bool measure_planned(void)
+{
+	return run_cell(&planned);
+}
+
+static const struct plan plan = { parse_planned, measure_planned };
 
 int main(int argc, char **argv)
 {
@@ -361,7 +274,7 @@ int main(int argc, char **argv)
 		workers = MAX_CALLERS;
 	stop_on_signals();
 
-	good = run.plan ? run_plan(run.plan, run.turns) : run_cell(&cell);
+	good = run.plan ? run_plan(&run, &plan) : run_cell(&cell);
 	free_region();
 	end_remaps();
 	end_hogs();

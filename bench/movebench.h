@@ -7,14 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "program.h"
+
 #define BASE_KB			4UL
 #define BASE_SIZE		(BASE_KB << 10)
 #define MAX_CALLERS		256
 #define MAX_KNOBS		16
-#define MAX_COUNTERS		64
 #define MAX_STATUSES		16
-
-#define MIGRATE_COPY_DIR	"/sys/kernel/mm/migrate_copy"
 
 struct cell {
 	const char *label;
@@ -52,16 +51,6 @@ struct region {
 	int *status;
 };
 
-struct counter {
-	char name[64];
-	uint64_t value;
-};
-
-struct counters {
-	struct counter entry[MAX_COUNTERS];
-	int nr;
-};
-
 struct status_count {
 	int status;
 	uint64_t count;
@@ -77,30 +66,9 @@ struct remaps {
 	uint64_t away_ns;
 };
 
-/* What a command line has besides a cell. */
-struct run {
-	const char *plan;
-	const char *turns;
-};
-
 /* movebench.c */
 extern long workers;		/* threads that verify */
-void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-bool failed(void);
-uint64_t now_ns(void);
 uint64_t mix(uint64_t x);
-
-/* sysfs.c */
-extern int nr_settings;
-int read_text(const char *path, char *text, size_t size);
-int write_text(const char *path, const char *text);
-int set_sysfs(const char *path, const char *value);
-void restore_sysfs(int keep);
-
-/* counters.c */
-void read_counters(struct counters *counters);
-void accumulate(struct counters *sum, const struct counters *before,
-		const struct counters *after);
 
 /* region.c */
 extern struct region region;
@@ -111,7 +79,6 @@ bool moves_only_once(const struct cell *cell);
 bool check_backing(void);
 bool ask_nodes(void);
 bool check_nodes(void);
-bool bind_memory(void *start, size_t bytes, unsigned long node);
 bool read_frames(uint64_t *frames);
 uint64_t verify_region(uint64_t next_base);
 
@@ -145,6 +112,5 @@ void end_remaps(void);
 
 /* options.c */
 void parse_cell(int argc, char **argv, struct cell *cell, struct run *run);
-void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 #endif

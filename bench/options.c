@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The options of movebench, on its command line and in a plan. */
-#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,30 +64,6 @@ static const struct option long_options[] = {
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
-
-void usage_error(const char *format, ...)
-{
-	va_list args;
-
-	fputs("movebench: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputs("; see movebench --help\n", stderr);
-	exit(2);
-}
-
-static unsigned long parse_number(const char *text, unsigned long min, unsigned long max)
-{
-	unsigned long value;
-	char *end;
-
-	errno = 0;
-	value = strtoul(text, &end, 10);
-	if (errno || end == text || *end || text[0] == '-' || value < min || value > max)
-		usage_error("%s is not a number from %lu to %lu", text, min, max);
-	return value;
-}
 
 /* Fills @cell from one command line; @run is NULL for a line of a plan. */
 void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)

@@ -256,24 +256,6 @@ static void drop_filler(void)
 	filler = NULL;
 }
 
-/* Bytes that are free on @node. */
-static size_t free_bytes(unsigned long node)
-{
-	char path[sizeof(NODES) + 40], *line = NULL;
-	size_t size = 0, kb = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), NODES "/node%lu/meminfo", node);
-	file = fopen(path, "r");
-	while (file && getline(&line, &size, file) > 0)
-		if (sscanf(line, "Node %*u MemFree: %zu kB", &kb) == 1)
-			break;
-	free(line);
-	if (file)
-		fclose(file);
-	return kb << 10;
-}
-
 /*
  * Fills most of the node, from the top as the kernel does, and makes holes of
  * one page each in what was filled last, as many as the region has pages: there

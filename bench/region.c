@@ -208,24 +208,6 @@ static bool reserve_hugetlb(unsigned long folio_kb, unsigned long folios, unsign
 	return true;
 }
 
-bool bind_memory(void *start, size_t bytes, unsigned long node)
-{
-	unsigned long mask[16] = { 0 };
-	const unsigned long bits = sizeof(unsigned long) * CHAR_BIT;
-
-	if (node >= sizeof(mask) * CHAR_BIT) {
-		fail("node %lu is out of range", node);
-		return false;
-	}
-	mask[node / bits] |= 1UL << (node % bits);
-	if (syscall(SYS_mbind, start, bytes, MPOL_BIND, mask,
-		    sizeof(mask) * CHAR_BIT, 0) < 0) {
-		fail("cannot bind memory to node %lu: %s", node, strerror(errno));
-		return false;
-	}
-	return true;
-}
-
 /*
  * Checks in /proc/kpageflags that every folio is one compound page of the
  * size asked for: a head first, then tails in adjacent frames. The next folio

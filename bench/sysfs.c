@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "movebench.h"
+#include "program.h"
 
 #define MAX_SETTINGS		64
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The memory of a node: what is free, and what is bound to it. */
+#include <errno.h>
+#include <limits.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "program.h"
+
+bool bind_memory(void *start, size_t bytes, unsigned long node)
+{
+	unsigned long mask[16] = { 0 };
+	const unsigned long bits = sizeof(unsigned long) * CHAR_BIT;
+
+	if (node >= sizeof(mask) * CHAR_BIT) {
+		fail("node %lu is out of range", node);
+		return false;
+	}
+	mask[node / bits] |= 1UL << (node % bits);
+	if (syscall(SYS_mbind, start, bytes, MPOL_BIND, mask,
+		    sizeof(mask) * CHAR_BIT, 0) < 0) {
+		fail("cannot bind memory to node %lu: %s", node, strerror(errno));
+		return false;
+	}
+	return true;
+}
+
+/* Bytes that are free on @node. */
+size_t free_bytes(unsigned long node)
+{
+	char path[64], *line = NULL;
+	size_t size = 0, kb = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%lu/meminfo", node);
+	file = fopen(path, "r");
+	while (file && getline(&line, &size, file) > 0)
+		if (sscanf(line, "Node %*u MemFree: %zu kB", &kb) == 1)
+			break;
+	free(line);
+	if (file)
+		fclose(file);
+	return kb << 10;
+}

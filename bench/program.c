@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What the benchmark programs have in common: errors, options, plans and JSON. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+#include "turns.h"
+
+/* Why the running cell cannot be measured; empty while nothing is wrong. */
+static char cell_error[512];
+
+void fail(const char *format, ...)
+{
+	va_list args;
+
+	if (cell_error[0])
+		return;
+	va_start(args, format);
+	vsnprintf(cell_error, sizeof(cell_error), format, args);
+	va_end(args);
+}
+
+bool failed(void)
+{
+	return cell_error[0];
+}
+
+void forget_failure(void)
+{
+	cell_error[0] = '\0';
+}
+
+uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* --- options and plans --- */
+
+void usage_error(const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "%s: ", program_name);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, "; see %s --help\n", program_name);
+	exit(2);
+}
+
+unsigned long parse_number(const char *text, unsigned long min, unsigned long max)
+{
+	unsigned long value;
+	char *end;
+
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (errno || end == text || *end || text[0] == '-' || value < min || value > max)
+		usage_error("%s is not a number from %lu to %lu", text, min, max);
+	return value;
+}
+
+bool run_plan(const struct run *run, const struct plan *plan)
+{
+	FILE *file = strcmp(run->plan, "-") ? fopen(run->plan, "r") : stdin;
+	unsigned long number = 0;
+	bool good = true;
+	char *line = NULL;
+	size_t size = 0;
+
+	if (!file)
+		usage_error("cannot read the plan %s: %s", run->plan, strerror(errno));
+	/* What tells that the guest has booted, for whatever program. */
+	if (run->turns)
+		fputs("movebench: ready\n", stderr);
+	while (!stop && getline(&line, &size, file) > 0) {
+		char *argv[64] = { (char *)program_name }, *word, *rest = line;
+		int argc = 1;
+
+		while ((word = strsep(&rest, " \t\n"))) {
+			if (!*word)
+				continue;
+			if (argc == 1 && *word == '#')
+				break;
+			if (argc == 63)
+				usage_error("a line of the plan is too long");
+			argv[argc++] = word;
+		}
+		if (argc == 1)
+			continue;
+		plan->parse(argc, argv);
+		if (run->turns && !wait_for_turn(run->turns, ++number)) {
+			good = false;
+			break;
+		}
+		good &= plan->measure();
+	}
+	free(line);
+	if (file != stdin)
+		fclose(file);
+	return good;
+}
+
+/* --- JSON --- */
+
+void print_string(const char *text)
+{
+	putchar('"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			putchar('\\');
+		if ((unsigned char)*text >= ' ')
+			putchar(*text);
+	}
+	putchar('"');
+}
+
+/* Prints the field at @offset of all @samples, each of @size bytes. */
+void print_samples(const char *name, const void *samples, unsigned long nr, size_t size,
+		   size_t offset)
+{
+	printf(",\"%s\":[", name);
+	for (unsigned long i = 0; i < nr; i++)
+		printf("%s%" PRIu64, i ? "," : "",
+		       *(const uint64_t *)((const char *)samples + i * size + offset));
+	putchar(']');
+}
+
+/* Prints the end of a line: what was right, what was counted, and what went wrong. */
+void print_integrity(uint64_t bytes_verified, uint64_t mismatches,
+		     const struct counters *counters)
+{
+	printf(",\"bytes_verified\":%" PRIu64 ",\"mismatches\":%" PRIu64 ",\"counters\":{",
+	       bytes_verified, mismatches);
+	for (int i = 0; i < counters->nr; i++)
+		printf("%s\"%s\":%" PRIu64, i ? "," : "", counters->entry[i].name,
+		       counters->entry[i].value);
+	printf("},\"error\":");
+	if (failed())
+		print_string(cell_error);
+	else
+		printf("null");
+	printf("}\n");
+	fflush(stdout);
+}
