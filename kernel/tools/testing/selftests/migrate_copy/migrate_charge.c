@@ -50,13 +50,10 @@ static const struct payer {
 
 static uint64_t usage_ns(const char *dir)
 {
-	char path[128], text[1024], *found;
+	char path[128];
 
 	snprintf(path, sizeof(path), "%s/cpu.stat", dir);
-	require(!file_read(path, text, sizeof(text)), "cannot read %s", path);
-	found = strstr(text, "usage_usec ");
-	require(found, "no usage_usec in %s", path);
-	return strtoull(found + strlen("usage_usec "), NULL, 10) * 1000;
+	return file_count(path, "usage_usec") * 1000;
 }
 
 static uint64_t own_ns(void)

@@ -331,16 +331,10 @@ static void test_trouble(const void *arg)
 
 static uint64_t free_pages(void)
 {
-	char text[16384], *found;
-
 	/* What the CPUs and the page cache hold back would look like a leak. */
 	file_write("/proc/sys/vm/drop_caches", "3");
 	file_write("/proc/sys/vm/stat_refresh", "1");
-	require(!file_read("/proc/vmstat", text, sizeof(text)),
-		"cannot read vmstat");
-	found = strstr(text, "nr_free_pages ");
-	require(found, "no nr_free_pages");
-	return strtoull(found + strlen("nr_free_pages "), NULL, 10);
+	return file_count("/proc/vmstat", "nr_free_pages");
 }
 
 /* Every chunk that is lost comes back: in the end as much is free as before. */

@@ -273,14 +273,8 @@ static void drain_all_cpus(void)
 /* Base pages that the kernel says are mlocked. */
 static size_t nr_mlocked(void)
 {
-	char text[8192], *found;
-
 	file_write("/proc/sys/vm/stat_refresh", "1");
-	require(!file_read("/proc/vmstat", text, sizeof(text)),
-		"cannot read /proc/vmstat");
-	found = strstr(text, "nr_mlock ");
-	require(found, "no nr_mlock");
-	return strtoull(found + strlen("nr_mlock "), NULL, 10);
+	return file_count("/proc/vmstat", "nr_mlock");
 }
 
 /* Are so many pages mlocked and unevictable that should be, and no others? */

@@ -204,6 +204,19 @@ int file_read_number(const char *path, uint64_t *value)
 	return end == text ? -EINVAL : 0;
 }
 
+uint64_t file_count(const char *path, const char *name)
+{
+	char text[16384], *at;
+
+	require(!file_read(path, text, sizeof(text)), "cannot read %s", path);
+	for (at = text; at; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (!strncmp(at, name, strlen(name)) && at[strlen(name)] == ' ')
+			return strtoull(at + strlen(name), NULL, 10);
+	}
+	die("no %s in %s", name, path);
+}
+
 bool file_exists(const char *path)
 {
 	return !access(path, F_OK);

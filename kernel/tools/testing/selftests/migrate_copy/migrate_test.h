@@ -90,6 +90,8 @@ int file_write(const char *path, const char *text);
 int file_write_number(const char *path, uint64_t value);
 int file_read(const char *path, char *buf, size_t size);
 int file_read_number(const char *path, uint64_t *value);
+/* The number after a name that begins a line, or fail the test. */
+uint64_t file_count(const char *path, const char *name);
 bool file_exists(const char *path);
 #define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
 #define ENGINES_DIR	KNOB_DIR "/engines"

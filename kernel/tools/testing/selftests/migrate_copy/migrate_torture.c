@@ -1016,17 +1016,7 @@ static pid_t hogs_start(void)
 
 static uint64_t event_count(const char *name)
 {
-	static char text[16384];
-	char *at;
-
-	if (file_read("/proc/vmstat", text, sizeof(text)))
-		return 0;
-	for (at = text; at; at = strchr(at, '\n')) {
-		at += *at == '\n';
-		if (!strncmp(at, name, strlen(name)) && at[strlen(name)] == ' ')
-			return strtoull(at + strlen(name), NULL, 10);
-	}
-	return 0;
+	return file_count("/proc/vmstat", name);
 }
 
 static uint64_t stretches(void)

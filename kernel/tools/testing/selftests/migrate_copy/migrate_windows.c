@@ -208,13 +208,7 @@ static void control_number(const char *name, uint64_t value)
 
 static uint64_t window_count(const char *name)
 {
-	char text[2048], *at;
-
-	require(!file_read(WINDOWS_DIR "/counts", text, sizeof(text)),
-		"cannot read the counts");
-	at = strstr(text, name);
-	require(at, "no count of %s", name);
-	return strtoull(at + strlen(name), NULL, 10);
+	return file_count(WINDOWS_DIR "/counts", name);
 }
 
 /* Also at the end of a test that was killed. */
@@ -376,7 +370,7 @@ static void scene_play(struct scene *s)
 	char who[64];
 	int err;
 
-	timeouts = window_count("gate_timeouts ");
+	timeouts = window_count("gate_timeouts");
 	gate_close(window_names[s->window], s->mover ?: getpid(),
 		   s->act->too_long ? STAND_MS : GATE_MS);
 	mover_start(s);
@@ -394,7 +388,7 @@ static void scene_play(struct scene *s)
 	if (!s->act->no_thread)
 		join(actor, s->act->name);
 	require(s->act->too_long ||
-		window_count("gate_timeouts ") == timeouts,
+		window_count("gate_timeouts") == timeouts,
 		"it did not stand in the window until the end");
 }
 
@@ -1485,7 +1479,7 @@ static const struct act *find_act(const char *name)
 static void test_failed(const void *unused)
 {
 	struct scene s = { 0 };
-	uint64_t before = window_count("failed_copies ");
+	uint64_t before = window_count("failed_copies");
 
 	mode_enter(MODE_BATCH);
 	scene_make(&s, &base);
@@ -1494,7 +1488,7 @@ static void test_failed(const void *unused)
 	control("fail_copy/probability", "100");
 	move_all(&s);
 	control("fail_copy/probability", "0");
-	require(window_count("failed_copies ") - before == 64,
+	require(window_count("failed_copies") - before == 64,
 		"no copies have failed");
 	require(region_on_node(&s.r, s.to), "a failed copy has stopped it");
 	check_content(&s);
