@@ -162,7 +162,8 @@ def test_a_variant_runs_what_is_for_variants(
     def of_variant(variant: str) -> list[Outcome]:
         return [passed(f"on {variant}"), failed(f"not on {variant}", "why")]
 
-    monkeypatch.setattr(suites, "OF_VARIANTS", {"kunit": of_variant})
+    monkeypatch.setattr(suites, "OF_VARIANTS", ("kunit",))
+    monkeypatch.setattr(suites, "SUITES", {"unit": list, "kunit": of_variant})
     assert cli.main(["test", "--variant", "debug"]) == 1
     output = capsys.readouterr()
     assert output.out == "1 passed, 1 failed, 0 skipped\n"
