@@ -70,6 +70,7 @@ _GROUPS = {
     "guest": ("qemu-system-x86",),
     "guest-arm64": ("cpio", "kmod", "qemu-system-arm"),
     "programs": ("gcc", "libc6-dev", "make"),
+    "unit": ("cpio", "gcc", "libc6-dev", "make", "patch", "perl", "rsync", "xz-utils"),
 }
 
 # Where an ordinary user's PATH does not look.

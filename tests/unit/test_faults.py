@@ -35,7 +35,7 @@ class Kernels(Model):
     ("words", "message"),
     [
         (["--kind=thrash"], "not a kind"),
-        (["--threads=0"], "not a number in range"),
+        (["--threads=0"], "0 is not a number from 1 to"),
         (["--kind=compile"], "needs --commands"),
         (["--commands=/dev/null"], "needs --commands"),
         (["--threads=3", "--mb=4"], "2 MiB"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
-from pagehaul import ui
+from pagehaul import host, ui
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, failed, passed, skipped
@@ -16,6 +16,7 @@ _TIMEOUT_S = 900.0
 
 def run() -> list[Outcome]:
     """Run pytest on tests/unit."""
+    host.need_for("unit")
     log = log_dir() / "test-unit.log"
     log.write_text("", encoding="utf-8")
     with TemporaryDirectory(prefix="pagehaul-unit-") as directory:
