@@ -67,6 +67,8 @@ _SPLATS = re.compile(
     r"|kmemleak: \d+ new suspected memory leaks"
     r"|pagealloc: memory corruption"
 )
+# What QEMU says when it finds itself in a state that cannot be.
+_ASSERTION = re.compile(r"qemu-system-\S+: .*: Assertion .* failed")
 _HANGS = re.compile(r"INFO: task|(?:rcu: )?INFO: rcu_|watchdog: ")
 # "[    1.234567] ", with the caller's id where the kernel prints one: "[    1.2][   T12] ".
 _TIMESTAMP = re.compile(r"^(?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
@@ -100,13 +102,13 @@ class GuestError(PagehaulError):
     """A guest did not start, crashed, complained, hung or took too long."""
 
 
-class _StaleBreakpoint(GuestError):
-    """The emulation of several CPUs ran into a breakpoint that was no longer there.
+class _EmulationBroke(GuestError):
+    """The emulation brought the guest down, not the kernel.
 
     The kernel patches its code while other CPUs run it, with a breakpoint in place meanwhile. QEMU
     may run the breakpoint from a translation that is out of date, and the kernel, which knows of
     none, dies of it: "Oops: int3". A processor does not do that. It happens about once in a hundred
-    guests, mostly while the kernel boots.
+    guests, mostly while the kernel boots. Less often QEMU ends itself by an assertion of its own.
     """
 
     def __init__(self, message: str, *, began: bool) -> None:
@@ -228,7 +230,7 @@ def run(
             return _run(
                 kernel, guest, command, timeout, log, stdin, on_output, allow, watched, work, stop
             )
-        except _StaleBreakpoint as broken:
+        except _EmulationBroke as broken:
             if boot == _BOOTS or (broken.began and on_restart is None):
                 raise
             if broken.began and on_restart is not None:
@@ -326,13 +328,16 @@ def _run(
     if console.splat is not None:
         complaint = console.report(f"{what}: the kernel complained: {console.splat}", log)
         if guest.accel == "tcg" and console.splat.startswith("Oops: int3"):
-            raise _StaleBreakpoint(complaint, began=any(streams.values()))
+            raise _EmulationBroke(complaint, began=any(streams.values()))
         raise GuestError(complaint)
     if expired:
         raise GuestError(console.report(f"{what}: {overdue}", log))
     status = streams["status"].decode().strip()
     if not status.isdigit():
-        raise GuestError(console.report(f"{what} ended before its command did", log))
+        report = console.report(f"{what} ended before its command did", log)
+        if console.asserted:
+            raise _EmulationBroke(report, began=any(streams.values()))
+        raise GuestError(report)
     return Result(
         returncode=int(status),
         stdout=streams["stdout"].decode(errors="replace"),
@@ -429,6 +434,7 @@ class _Console:
         self._splat_line = 0
         self.splat: str | None = None
         self.hung = False
+        self.asserted = False
 
     def feed(self, data: bytes) -> None:
         """Take what the console printed."""
@@ -438,6 +444,8 @@ class _Console:
 
     def _line(self, line: str) -> None:
         self._lines.append(line)
+        # It may stand behind what the guest had begun to print.
+        self.asserted = self.asserted or bool(_ASSERTION.search(line))
         message = _TIMESTAMP.sub("", line)
         if not _SPLATS.match(message) or any(p.search(message) for p in self._allow):
             return

@@ -140,10 +140,15 @@ def test_expected_complaint_is_none(boot: Booted) -> None:
 
 
 INT3 = 'echo "[ 1.0] Oops: int3: 0000 [#1] SMP"'
+ASSERTION = (
+    'echo "[ 1.2] pci qemu-system-x86_64: ../../hw/pci/msix.c:218: msix_write: '
+    "Assertion 'a' failed.\""
+)
 
 
-def test_guest_that_the_emulation_broke_is_booted_again(boot: Booted) -> None:
-    script = f'echo >> "$0.boots"; [ $(wc -l < "$0.boots") -gt 2 ] || {{ {INT3}; exit 1; }}'
+@pytest.mark.parametrize("breaks", [INT3, ASSERTION])
+def test_guest_that_the_emulation_broke_is_booted_again(boot: Booted, breaks: str) -> None:
+    script = f'echo >> "$0.boots"; [ $(wc -l < "$0.boots") -gt 2 ] || {{ {breaks}; exit 1; }}'
     assert boot(f'{script}; echo right > "$out"; echo 0 > "$status"').stdout == "right\n"
     kept = sorted(path.name for path in boot.log.parent.iterdir())
     assert kept == ["guest.boot-1.log", "guest.boot-2.log", "guest.log"]
