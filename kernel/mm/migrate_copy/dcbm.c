@@ -52,6 +52,7 @@
 #include <linux/bits.h>
 #include <linux/cleanup.h>
 #include <linux/cpufeature.h>
+#include <linux/ctype.h>
 #include <linux/delay.h>
 #include <linux/dma-mapping.h>
 #include <linux/dmaengine.h>
@@ -1169,10 +1170,15 @@ static ssize_t devices_show(struct kobject *kobj, struct kobj_attribute *attr,
 static ssize_t devices_store(struct kobject *kobj, struct kobj_attribute *attr,
 			     const char *buf, size_t count)
 {
-	size_t start = strspn(buf, " ,\n"), len = count - start;
+	size_t start = strspn(buf, " ,\n"), len = count - start, i;
 
 	if (!buf[start] || len >= DEVICES_SIZE)
 		return -EINVAL;
+	/* No device has such a name, and what was written is shown again. */
+	for (i = 0; i < count; i++) {
+		if (buf[i] != '\n' && (!isascii(buf[i]) || !isprint(buf[i])))
+			return -EINVAL;
+	}
 	guard(mutex)(&dcbm_mutex);
 	strscpy(devices, buf + start);
 	strim(devices);
