@@ -18,10 +18,18 @@ from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
 from pagehaul.ui import Step, run_logged
 
-VARIANTS = ("vanilla", "pagehaul", "torture", "debug", "pcp-compound", "debug-pcp-compound")
+VARIANTS = (
+    "vanilla",
+    "pagehaul",
+    "torture",
+    "debug",
+    "kcsan",
+    "pcp-compound",
+    "debug-pcp-compound",
+)
 
 # Those of our kernel that look for mistakes of their own. They are slow, and need more memory.
-DEBUG_VARIANTS = ("debug", "debug-pcp-compound")
+DEBUG_VARIANTS = ("debug", "kcsan", "debug-pcp-compound")
 
 CONFIGS = REPO / "configs"
 # What a variant has after "base" and what its architecture needs.
@@ -30,6 +38,7 @@ _FRAGMENTS: dict[str, tuple[str, ...]] = {
     "pagehaul": ("pagehaul",),
     "torture": ("pagehaul", "torture"),
     "debug": ("pagehaul", "torture", "debug"),
+    "kcsan": ("pagehaul", "torture", "kcsan"),
     "pcp-compound": ("pagehaul", "pcp-compound"),
     "debug-pcp-compound": ("pagehaul", "torture", "debug", "pcp-compound"),
 }

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import build, cprogs, host, ui, vm
+from pagehaul import build, cprogs, host, races, ui, vm
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
 from pagehaul.suites import tap
 from pagehaul.suites.outcomes import Outcome, Status, count, failed
 
-VARIANTS = ("torture", "debug", "pagehaul")
+VARIANTS = ("torture", "debug", "kcsan", "pagehaul")
 DEFAULT_MINUTES = 10.0
 
 # A node of CPUs each, and a far one without, so that pages are demoted and promoted.
@@ -55,6 +55,7 @@ def torture(kernel: Kernel, seconds: int, seed: int) -> Report:
     for option, name in (("-d", "dcbm"), ("-m", "mtcopy"), ("-f", "softdma")):
         command += [option, str(build.module(kernel, name))]
     log = log_dir() / f"torture-{kernel.label}.log"
+    console = log.with_suffix(".console.log")
     received = bytearray()
     error = ""
     with ui.step(f"torture of {kernel.label} for {seconds} s, seed {seed}", log) as step:
@@ -70,13 +71,16 @@ def torture(kernel: Kernel, seconds: int, seed: int) -> Report:
                 GUEST,
                 ["sh", "-c", f"{shlex.join(command)} 2>&1"],
                 timeout=seconds + _AROUND_S,
-                log=log.with_suffix(".console.log"),
+                log=console,
                 on_output=listen,
                 on_restart=received.clear,
+                allow=races.allowed(kernel),
             )
         except vm.GuestError as caught:
             error = str(caught)
         log.write_bytes(bytes(received))
+    for what, times in races.told(kernel, console).most_common():
+        ui.console.print(f"KCSAN: {times} x {escape(what)}", soft_wrap=True)
     return read_report(received.decode(errors="replace"), error)
 
 

@@ -317,6 +317,7 @@ def guest_that_prints(
         log: Path,
         on_output: Callable[[str, bytes], None],
         on_restart: Callable[[], None],
+        allow: Sequence[str],
         stop: threading.Event | None,
     ) -> None:
         commands.append(command)
@@ -477,7 +478,7 @@ def test_what_ends_one_stops_the_others() -> None:
         raise PagehaulError("no memory")
 
     with pytest.raises(PagehaulError, match="no memory"):
-        guests.at_once([end, wait])
+        guests.at_once([end, wait], 2)
 
 
 def test_works_at_once_give_their_results_in_order() -> None:
@@ -491,7 +492,7 @@ def test_works_at_once_give_their_results_in_order() -> None:
         first_may_end.set()
         return 2
 
-    assert guests.at_once([first, second]) == [1, 2]
+    assert guests.at_once([first, second], 2) == [1, 2]
 
 
 def test_the_kernels_own_tests_run_on_both_kernels(

@@ -12,7 +12,7 @@ from pagehaul import ui
 from pagehaul.build import DEBUG_VARIANTS
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
-from pagehaul.suites import arm64, figures, guests, lint, topology, torture, unit
+from pagehaul.suites import arm64, figures, fuzz, guests, lint, topology, torture, unit
 from pagehaul.suites.outcomes import Outcome, Status, count, failed, summary
 
 # In the order in which they run: what is quick to fail comes first. Those of OF_VARIANTS take the
@@ -25,10 +25,12 @@ SUITES: dict[str, Callable[..., list[Outcome]]] = {
     "status": guests.status,
     "content": guests.content,
     "pinned": guests.pinned,
+    "boundaries": guests.boundaries,
     "mlock": guests.mlock,
     "windows": guests.windows,
     "charge": guests.charge,
     "engines": guests.engines,
+    "fuzz": fuzz.run,
     "topology": topology.run,
     "move": guests.move,
     "mm-selftests": guests.mm_selftests,
@@ -46,9 +48,11 @@ OF_VARIANTS = (
     "status",
     "content",
     "pinned",
+    "boundaries",
     "mlock",
     "windows",
     "engines",
+    "fuzz",
     "topology",
     "move",
 )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The suites whose tests are programs in a guest, and print TAP."""
 
+import os
 import re
 import shlex
 import sys
@@ -13,15 +14,23 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from pagehaul import build, cprogs, host, ui, vm
+from pagehaul import build, cprogs, host, races, ui, vm
 from pagehaul.build import Kernel
 from pagehaul.machines import memory_available_mb
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites import tap
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, prefixed, skipped
 
-# What the test programs are run with on each kernel: the modes of its copy.
-_ALL_MODES = {"vanilla": "plain", "pagehaul": "off batch threads parallel"}
+# A kernel, and the arguments with which a test program runs on it in one guest, one after another.
+_Run = tuple[str, Sequence[str]]
+
+# The modes of the copy: those of ours take so long that each half of them gets a guest.
+_OUR_MODES = ("off", "batch", "threads", "parallel")
+_ALL_MODES: tuple[_Run, ...] = (
+    ("pagehaul", ["threads parallel"]),
+    ("pagehaul", ["off batch"]),
+    ("vanilla", ["plain"]),
+)
 
 # Two nodes of two CPUs each, a socket a node: enough that three can help the fourth.
 _CPUS = 4
@@ -29,7 +38,7 @@ _TOPOLOGY = "sockets=2,cores=2,threads=1"
 _MEMORY_MB = 3072
 
 # Movable memory is what can be taken offline.
-_GUEST = vm.Guest(
+GUEST = vm.Guest(
     cpus=_CPUS, nodes=2, memory_mb=_MEMORY_MB, topology=_TOPOLOGY, append=("movablecore=1G",)
 )
 
@@ -39,8 +48,17 @@ _GIGANTIC_KIND = "hugetlb_1g"
 _GIGANTIC_MEMORY_MB = 7168
 _HOST_RESERVE_MB = 2048
 _GIGANTIC_GUEST = replace(
-    _GUEST, memory_mb=_GIGANTIC_MEMORY_MB, append=("hugepagesz=1G", "hugepages=0:1,1:1")
+    GUEST, memory_mb=_GIGANTIC_MEMORY_MB, append=("hugepagesz=1G", "hugepages=0:1,1:1")
 )
+
+# Machines at the edge, and the modes that they can be in. A small node is soon full.
+_EDGE = vm.Guest(cpus=2, nodes=2, memory_mb=1024)
+_BOUNDARIES = {
+    "two nodes": (_EDGE, _ALL_MODES),
+    "one node": (replace(_EDGE, nodes=1), _ALL_MODES),
+    # Nobody can help there.
+    "one CPU": (replace(_EDGE, cpus=1, nodes=1, memory_only_nodes=1), _ALL_MODES[1:]),
+}
 
 # Seconds that a guest may take, boot included.
 _TIMEOUT_S = 1800.0
@@ -56,21 +74,20 @@ _KUNIT_GLOB = "migrate_copy*"
 _ENGINE_MB = 64
 _ENGINE_CYCLES = 20
 
-# The kernel's own tests that concern migration, and their arguments. These use all CPUs for a
+# The kernel's own tests that concern migration, and how they are run. These use all CPUs for a
 # certain time: `migration` moves a page to and fro for 20 seconds in each of its tests.
-_MM_TIMED = {"migration": "", "compaction_test": ""}
-# These are on one CPU, so that both kernels can have theirs at once. To split the page cache, they
-# need a file system with large folios.
-_XFS = "/run/xfs"
+_MM_TIMED = {name: f"./{name}" for name in ("migration", "compaction_test")}
+# These are on one CPU, so that both kernels can have theirs at once. To split the page cache, one
+# of them needs a file system with large folios.
 _MAKE_XFS = (
-    f"truncate -s 512M {_XFS}.img && mkfs.xfs -q {_XFS}.img && mkdir -p {_XFS} && "
-    f"mount -o loop {_XFS}.img {_XFS}"
+    "truncate -s 512M /run/xfs.img && mkfs.xfs -q /run/xfs.img && mkdir -p /run/xfs && "
+    "mount -o loop /run/xfs.img /run/xfs"
 )
 _MM_SINGLE = {
-    "ksm_functional_tests": "",
-    "split_huge_page_test": _XFS,
-    "mlock2-tests": "",
-    "hugetlb-soft-offline": "",
+    "ksm_functional_tests": "./ksm_functional_tests",
+    "split_huge_page_test": f"{_MAKE_XFS} && ./split_huge_page_test /run/xfs",
+    "mlock2-tests": "./mlock2-tests",
+    "hugetlb-soft-offline": "./hugetlb-soft-offline",
 }
 
 # How often they are run again where the kernels differ: with the first run, an odd number.
@@ -116,6 +133,8 @@ def run_programs(
     for number, program in enumerate(programs):
         part = parts[number] if number < len(parts) else ""
         outcomes[program.label] = _outcomes(part, error)
+    if elsewhere := races.told(kernel, _console(log)):
+        outcomes["data races"] = [_told(elsewhere)]
     if error and all(_END.search(part) for part in parts) and len(parts) == len(programs):
         # Nothing is to be seen of it in what the programs said.
         outcomes.setdefault("guest", []).append(failed("kernel log", error))
@@ -135,7 +154,7 @@ def _run_script(
     timeout = _TIMEOUT_S
     if kernel.variant in build.DEBUG_VARIANTS:
         timeout *= _DEBUG_TIME
-        guest = replace(guest, memory_mb=int(guest.memory_mb * _DEBUG_MEMORY))
+    guest = replace(guest, memory_mb=_memory_mb(guest, kernel.variant))
     with ui.step(f"{suite} on {kernel.label}", log) as step, log.open("ab") as out:
         out.truncate(0)
 
@@ -156,14 +175,31 @@ def _run_script(
                 guest,
                 ["sh", "-c", script],
                 timeout=timeout,
-                log=log.with_suffix(".console.log"),
+                log=_console(log),
                 on_output=listen,
                 on_restart=forget,
+                allow=races.allowed(kernel),
                 stop=stop,
             )
         except vm.GuestError as caught:
             return bytes(received), str(caught)
     return bytes(received), ""
+
+
+def _console(log: Path) -> Path:
+    """Path of the log of the console, beside that of the programs."""
+    return log.with_suffix(".console.log")
+
+
+def _told(found: Counter[str]) -> Outcome:
+    """Tell of data races in code that is not ours; those in ours have ended the guest."""
+    lines = "".join(f"\n{count} x {what}" for what, count in found.most_common())
+    return skipped("in code that is not ours", f"{found.total()} reports of KCSAN:{lines}")
+
+
+def _memory_mb(guest: vm.Guest, variant: str) -> int:
+    """MiB that a guest gets for a variant of the kernel."""
+    return int(guest.memory_mb * (_DEBUG_MEMORY if variant in build.DEBUG_VARIANTS else 1))
 
 
 def _outcomes(output: str, error: str) -> list[Outcome]:
@@ -201,85 +237,114 @@ def run_kunit(kernel: Kernel, guest: vm.Guest) -> list[Outcome]:
 
 def kunit(ours: str = "pagehaul") -> list[Outcome]:
     """Run the tests inside our kernel, the variant `ours` of it."""
-    return run_kunit(build.build(ours), _GUEST)
+    return run_kunit(build.build(ours), GUEST)
 
 
 def _our_programs(
     suite: str,
     program: str,
-    arguments: Mapping[str, Sequence[str]],
-    guest: vm.Guest = _GUEST,
+    runs: Sequence[_Run],
+    guest: vm.Guest = GUEST,
     ours: str = "pagehaul",
 ) -> list[Outcome]:
-    """Run one of our programs on both kernels; `arguments` are those of each kernel's runs.
+    """Run one of our programs in a guest for each of `runs`, several at once where there is room.
 
     Another variant than the one that is measured has the unmodified kernel not beside it.
     """
-    outcomes: list[Outcome] = []
     directory = cprogs.selftests(build.build(ours).tree, "migrate_copy", [program])
     binary = shlex.quote(str(directory / program))
-    for side, words in arguments.items():
-        if side == "vanilla" and ours != "pagehaul":
-            continue
+    if ours != "pagehaul":
+        runs = [run for run in runs if run[0] != "vanilla"]
+    of_kernel = Counter(side for side, _ in runs)
+    works = []
+    for number, (side, words) in enumerate(runs, 1):
         kernel = build.build("vanilla" if side == "vanilla" else ours)
+        name = suite if of_kernel[side] == 1 else f"{suite}-{number}"
         programs = [
             Program(program if len(words) == 1 else f"{program} {word}", f"{binary} {word}")
             for word in words
         ]
-        outcomes += flat(run_programs(suite, kernel, guest, programs), kernel)
-    return outcomes
+        works.append(partial(_flat_programs, name, kernel, guest, programs))
+    return [outcome for outcomes in at_once(works, _room(guest, ours)) for outcome in outcomes]
+
+
+def _room(guest: vm.Guest, variant: str) -> int:
+    """How many such guests this host can have at once."""
+    by_memory = (memory_available_mb() - _HOST_RESERVE_MB) // _memory_mb(guest, variant)
+    return max(1, min(os.cpu_count() or 1, by_memory))
+
+
+def _flat_programs(
+    suite: str,
+    kernel: Kernel,
+    guest: vm.Guest,
+    programs: Sequence[Program],
+    stop: threading.Event,
+) -> list[Outcome]:
+    return flat(run_programs(suite, kernel, guest, programs, stop), kernel)
 
 
 def content(ours: str = "pagehaul") -> list[Outcome]:
     """Check content and node of every kind of memory, moved in every way, in every mode."""
     host.require("e2fsprogs", "xfsprogs")
-    runs = {kernel: [f"-x {_GIGANTIC_KIND} {modes}"] for kernel, modes in _ALL_MODES.items()}
+    runs = [(kernel, [f"-x {_GIGANTIC_KIND} {modes}"]) for kernel, (modes,) in _ALL_MODES]
     outcomes = _our_programs("content", "migrate_content", runs, ours=ours)
-    needed = int(_GIGANTIC_MEMORY_MB * (_DEBUG_MEMORY if ours in build.DEBUG_VARIANTS else 1))
-    if memory_available_mb() < needed + _HOST_RESERVE_MB:
-        why = f"this host has less than {needed + _HOST_RESERVE_MB} MiB available"
+    needed = _memory_mb(_GIGANTIC_GUEST, ours) + _HOST_RESERVE_MB
+    if memory_available_mb() < needed:
+        why = f"this host has less than {needed} MiB available"
         return [*outcomes, skipped(f"{_GIGANTIC_KIND}, all ways and modes", why)]
     # Memory for 1 GB pages would leave too little of the movable memory that the others need.
-    runs = {kernel: [f"-k {_GIGANTIC_KIND} {modes}"] for kernel, modes in _ALL_MODES.items()}
+    runs = [(kernel, [f"-k {_GIGANTIC_KIND} {modes}"]) for kernel, (modes,) in _ALL_MODES]
     return outcomes + _our_programs("content-1g", "migrate_content", runs, _GIGANTIC_GUEST, ours)
 
 
 def pinned(ours: str = "pagehaul") -> list[Outcome]:
     """Check pinned pages, writers and lockless readers beside the migration."""
     host.require("e2fsprogs", "xfsprogs")
-    runs = {kernel: [modes] for kernel, modes in _ALL_MODES.items()}
-    return _our_programs("pinned", "migrate_pinned", runs, ours=ours)
+    return _our_programs("pinned", "migrate_pinned", _ALL_MODES, ours=ours)
 
 
 def windows(ours: str = "torture") -> list[Outcome]:
     """Check what adversaries do between two steps of a migration, and with its rules broken."""
     host.require("e2fsprogs", "xfsprogs")
-    runs = {"pagehaul": ["breaks", "windows batch", "windows threads"]}
+    runs = [("pagehaul", [words]) for words in ("windows threads", "windows batch", "breaks")]
     return _our_programs("windows", "migrate_windows", runs, ours=ours)
 
 
 def errors(ours: str = "pagehaul") -> list[Outcome]:
     """Check the errors of the system calls, alike on both kernels, and of the controls."""
-    runs = {"vanilla": ["calls"], "pagehaul": ["calls", "knobs"]}
+    runs = [("pagehaul", ["calls", "knobs"]), ("vanilla", ["calls"])]
     return _our_programs("errors", "migrate_errors", runs, ours=ours)
 
 
 def status(ours: str = "pagehaul") -> list[Outcome]:
     """Check the status of every page of long lists, alike on both kernels and in every mode."""
-    runs = {kernel: [modes] for kernel, modes in _ALL_MODES.items()}
-    return _our_programs("status", "migrate_status", runs, ours=ours)
+    return _our_programs("status", "migrate_status", _ALL_MODES, ours=ours)
+
+
+def boundaries(ours: str = "pagehaul") -> list[Outcome]:
+    """Check a full node, a dying process, and machines with one node or one CPU."""
+    outcomes: list[Outcome] = []
+    for name, (guest, runs) in _BOUNDARIES.items():
+        outcomes += prefixed(
+            f"{name}: ",
+            _our_programs(
+                f"boundaries-{name.replace(' ', '-')}", "migrate_boundary", runs, guest, ours
+            ),
+        )
+    return outcomes
 
 
 def mlock(ours: str = "pagehaul") -> list[Outcome]:
     """Check how often migration drains the LRU batches, and the accounting of mlocked pages."""
-    runs = {kernel: modes.split() for kernel, modes in _ALL_MODES.items()}
+    runs = [("pagehaul", _OUR_MODES), ("vanilla", ["plain"])]
     return _our_programs("mlock", "migrate_mlock", runs, ours=ours)
 
 
 def charge() -> list[Outcome]:
     """Check which cgroup pays for those who help."""
     mtcopy = shlex.quote(str(build.module(build.build("pagehaul"), "mtcopy")))
-    return _our_programs("charge", "migrate_charge", {"pagehaul": [mtcopy]})
+    return _our_programs("charge", "migrate_charge", [("pagehaul", [mtcopy])])
 
 
 def engines(ours: str = "pagehaul") -> list[Outcome]:
@@ -288,7 +353,7 @@ def engines(ours: str = "pagehaul") -> list[Outcome]:
     words = [f"-b {_ENGINE_MB} -c {_ENGINE_CYCLES}"]
     for option, name in (("-d", "dcbm"), ("-m", "mtcopy"), ("-s", "softdma")):
         words += [option, shlex.quote(str(build.module(kernel, name)))]
-    return _our_programs("engines", "migrate_engine", {"pagehaul": [" ".join(words)]}, ours=ours)
+    return _our_programs("engines", "migrate_engine", [("pagehaul", [" ".join(words)])], ours=ours)
 
 
 def mm_selftests() -> list[Outcome]:
@@ -304,16 +369,8 @@ def mm_selftests() -> list[Outcome]:
     ) -> dict[str, Outcome]:
         # They look for their files where they are, and for free huge pages.
         prepare = f"cd {shlex.quote(str(directory))} && echo 64 > /proc/sys/vm/nr_hugepages"
-        programs = [
-            Program(
-                name,
-                " && ".join(
-                    [prepare, *([_MAKE_XFS] if words == _XFS else []), f"./{name} {words}"]
-                ),
-            )
-            for name, words in group.items()
-        ]
-        reported = run_programs("mm-selftests", kernel, _GUEST, programs, stop)
+        programs = [Program(name, f"{prepare} && {command}") for name, command in group.items()]
+        reported = run_programs("mm-selftests", kernel, GUEST, programs, stop)
         return {
             name: outcome
             for label, tests in reported.items()
@@ -324,18 +381,18 @@ def mm_selftests() -> list[Outcome]:
         return [run(_MM_TIMED, kernel, None) for kernel in kernels]
 
     def both_at_once() -> list[dict[str, Outcome]]:
-        return at_once([partial(run, _MM_SINGLE, kernel) for kernel in kernels])
+        return at_once([partial(run, _MM_SINGLE, kernel) for kernel in kernels], len(kernels))
 
     return compare_runs(both_in_turn) + compare_runs(both_at_once)
 
 
-def at_once(works: Sequence[Callable[[threading.Event], _T]]) -> list[_T]:
-    """Run `works` in threads, and return what they return; what ends one of them stops the others.
+def at_once(works: Sequence[Callable[[threading.Event], _T]], limit: int) -> list[_T]:
+    """Run `works` in threads, at most `limit` at a time, and return what they return.
 
-    Each gets the event that tells it to stop.
+    Each gets the event that tells it to stop: what ends one of them stops the others.
     """
     stop = threading.Event()
-    with ThreadPoolExecutor(len(works)) as pool:
+    with ThreadPoolExecutor(limit) as pool:
         futures = [pool.submit(work, stop) for work in works]
         try:
             return [future.result() for future in futures]
@@ -416,9 +473,10 @@ def move(ours: str = "pagehaul") -> list[Outcome]:
         copy,
     ]
     command = f"install -m 755 {shlex.quote(str(victim))} {copy} && {shlex.join(check)}"
-    guest = replace(_GUEST, memory_only_nodes=1, append=())
-    outcomes = []
-    for variant in ("vanilla", ours) if ours == "pagehaul" else (ours,):
-        kernel = build.build(variant)
-        outcomes += flat(run_programs("move", kernel, guest, [Program("move", command)]), kernel)
-    return outcomes
+    guest = replace(GUEST, memory_only_nodes=1, append=())
+    programs = [Program("move", command)]
+    works = [
+        partial(_flat_programs, "move", build.build(variant), guest, programs)
+        for variant in (("vanilla", ours) if ours == "pagehaul" else (ours,))
+    ]
+    return [outcome for outcomes in at_once(works, _room(guest, ours)) for outcome in outcomes]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The CPU time of helpers, and of the threads of mtcopy, is charged to the cgroup
- * of the task whose pages they move: to its cpu.stat, all of it, once.
+ * of the task whose pages they move: to its cpu.stat, all of it, once. And a user
+ * without privileges gets no more CPU by helpers than its cgroup's weight allows.
  *
  * migrate_charge [mtcopy.ko]
  */
@@ -9,6 +10,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "migrate_test.h"
@@ -24,6 +27,14 @@
 #define TIMEOUT		300
 /* What the charge may be off by, of the time of the task and its helpers. */
 #define PERCENT		5
+
+#define NOBODY		65534
+/* How long all CPUs are busy, and with which weights. */
+#define BUSY_SECONDS	8
+#define LIGHT		10
+#define HEAVY		100
+/* What two such shares of the CPUs may differ by. */
+#define SHARE_PERCENT	25
 
 static const char *mtcopy_path;
 static char mount_point[32], group[64], other[64];
@@ -183,6 +194,22 @@ static void move_and_compare(const struct payer *payer)
 	require(!elsewhere, "another cgroup has paid");
 }
 
+static void enter(const char *dir)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
+	require(!file_write(path, "0"), "cannot enter %s", dir);
+}
+
+static void set_weight(const char *dir, unsigned int weight)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/cpu.weight", dir);
+	require(!file_write_number(path, weight), "cannot set %s", path);
+}
+
 static void mtcopy_start(void)
 {
 	require(!module_load(mtcopy_path, ""), "cannot load %s: %s", mtcopy_path,
@@ -195,7 +222,6 @@ static void mtcopy_start(void)
 static void test_charge(const void *arg)
 {
 	const struct payer *payer = arg;
-	char path[96];
 	int status;
 	pid_t pid;
 
@@ -207,8 +233,7 @@ static void test_charge(const void *arg)
 	groups_make();
 	pid = fork();
 	if (!pid) {
-		snprintf(path, sizeof(path), "%s/cgroup.procs", group);
-		require(!file_write(path, "0"), "cannot enter the cgroup");
+		enter(group);
 		move_and_compare(payer);
 		_exit(0);
 	}
@@ -219,6 +244,115 @@ static void test_charge(const void *arg)
 	require(WIFEXITED(status) && !WEXITSTATUS(status), "failed");
 }
 
+/*
+ * Moves memory for so long as anybody, asking for all the help there is, and
+ * returns the time of the helpers.
+ */
+static uint64_t move_as_nobody(unsigned int seconds)
+{
+	static const struct kind kind = { "base", BACK_ANON, OF_PAGES(1), 8 * MB };
+	uint64_t before = stat_read("helper_ns");
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		size_t nr = kind.size / PAGE, i;
+		int from, to, swap, *nodes = calloc(nr, sizeof(*nodes));
+		int *statuses = calloc(nr, sizeof(*statuses));
+		void **pages = calloc(nr, sizeof(*pages));
+		time_t end = time(NULL) + seconds;
+		struct region r;
+
+		require(nodes && statuses && pages, "out of memory");
+		nodes_find(&from, &to);
+		region_make(&r, &kind, from, false);
+		enter(group);
+		require(!setgid(NOBODY) && !setuid(NOBODY),
+			"cannot become nobody");
+		for (i = 0; i < nr; i++)
+			pages[i] = r.map + i * PAGE;
+		while (time(NULL) < end) {
+			for (i = 0; i < nr; i++)
+				nodes[i] = to;
+			require(!sys_move_pages(0, nr, pages, nodes, statuses,
+						MPOL_MF_MOVE | MPOL_MF_MOVE_MT),
+				"cannot move: %s", strerror(errno));
+			swap = from;
+			from = to;
+			to = swap;
+		}
+		require(!pages_elsewhere(r.map, kind.size, PAGE, from),
+			"not all pages moved");
+		_exit(0);
+	}
+	require(waitpid(pid, &status, 0) == pid && !status, "failed");
+	return stat_read("helper_ns") - before;
+}
+
+/*
+ * Moves memory as nobody while all CPUs are busy in the other cgroup. Returns
+ * how much of all the time the mover's cgroup got, in 1/1000.
+ */
+static uint64_t share_of_busy(enum copy_mode mode, uint64_t *helped,
+			      uint64_t *light)
+{
+	uint64_t heavy;
+
+	mode_enter(mode);
+	*light = usage_ns(group);
+	heavy = usage_ns(other);
+	*helped = move_as_nobody(BUSY_SECONDS);
+	*light = usage_ns(group) - *light;
+	heavy = usage_ns(other) - heavy;
+	ksft_print_msg("busy, %s: mover %llu us, of it helpers %llu us, others %llu us\n",
+		       mode_names[mode], (unsigned long long)*light / 1000,
+		       (unsigned long long)*helped / 1000,
+		       (unsigned long long)heavy / 1000);
+	return *light * 1000 / (*light + heavy);
+}
+
+/* With all CPUs busy nobody gets more by asking for help than without. */
+static void test_weight(const void *unused)
+{
+	uint64_t helped, light, alone, share;
+	pid_t hogs[64];
+	long nr, i;
+
+	(void)unused;
+	nr = sysconf(_SC_NPROCESSORS_ONLN);
+	require(nr <= 64, "too many CPUs");
+	groups_make();
+	set_weight(group, LIGHT);
+	set_weight(other, HEAVY);
+	mode_enter(MODE_PARALLEL);
+	helped = move_as_nobody(2);
+	ksft_print_msg("idle: helpers %llu us\n",
+		       (unsigned long long)helped / 1000);
+	require(helped, "no help on an idle machine");
+
+	for (i = 0; i < nr; i++) {
+		hogs[i] = fork();
+		if (!hogs[i]) {
+			enter(other);
+			for (;;)
+				touch(mount_point);
+		}
+	}
+	sleep(1);
+	alone = share_of_busy(MODE_OFF, &helped, &light);
+	share = share_of_busy(MODE_PARALLEL, &helped, &light);
+	for (i = 0; i < nr; i++) {
+		kill(hogs[i], SIGKILL);
+		waitpid(hogs[i], NULL, 0);
+	}
+	groups_remove();
+	require(helped * 100 <= light * PERCENT, "helpers on busy CPUs");
+	require(share * 100 <= alone * (100 + SHARE_PERCENT),
+		"%llu/1000 of the CPUs, %llu/1000 without help",
+		(unsigned long long)share, (unsigned long long)alone);
+}
+
 int main(int argc, char **argv)
 {
 	size_t nr = sizeof(payers) / sizeof(*payers), i;
@@ -226,9 +360,11 @@ int main(int argc, char **argv)
 	if (argc > 2)
 		ksft_exit_fail_msg("usage: %s [mtcopy.ko]\n", argv[0]);
 	mtcopy_path = argv[1];
-	tests_start(nr);
+	tests_start(nr + 1);
 	test_environment();
 	for (i = 0; i < nr; i++)
 		test_run(payers[i].name, TIMEOUT, test_charge, &payers[i]);
+	test_run("busy CPUs: no more for anybody than without help", TIMEOUT,
+		 test_weight, NULL);
 	tests_end();
 }

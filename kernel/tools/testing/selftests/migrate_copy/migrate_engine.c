@@ -329,14 +329,6 @@ static void test_trouble(const void *arg)
 	require(evidence, "%s: none", trouble->evidence);
 }
 
-static uint64_t free_pages(void)
-{
-	/* What the CPUs and the page cache hold back would look like a leak. */
-	file_write("/proc/sys/vm/drop_caches", "3");
-	file_write("/proc/sys/vm/stat_refresh", "1");
-	return file_count("/proc/vmstat", "nr_free_pages");
-}
-
 /* Every chunk that is lost comes back: in the end as much is free as before. */
 static void test_leak(const void *arg)
 {

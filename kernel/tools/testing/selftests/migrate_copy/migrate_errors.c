@@ -26,10 +26,6 @@
 #define BAD_NODE	63
 #define BAD_POINTER	((void *)8)
 
-#ifndef MPOL_MF_MOVE_MT
-#define MPOL_MF_MOVE_MT	0x8000
-#endif
-
 static int from, to;
 
 /* A page that is on node "from", and a hole behind it. */

@@ -15,6 +15,11 @@
 
 #include "../kselftest.h"
 
+/* Where the headers are those of another kernel. */
+#ifndef MPOL_MF_MOVE_MT
+#define MPOL_MF_MOVE_MT	0x8000
+#endif
+
 #define KB	1024UL
 #define MB	(1024 * KB)
 #define GB	(1024 * MB)
@@ -92,6 +97,8 @@ int file_read(const char *path, char *buf, size_t size);
 int file_read_number(const char *path, uint64_t *value);
 /* The number after a name that begins a line, or fail the test. */
 uint64_t file_count(const char *path, const char *name);
+/* Pages that are free when the page cache and the CPUs hold nothing back. */
+uint64_t free_pages(void);
 bool file_exists(const char *path);
 #define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
 #define ENGINES_DIR	KNOB_DIR "/engines"

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Machines and moments at the edge: a node that is full, a process that dies
+ * while its memory moves, a machine of one node. Both kernels give the same
+ * results; every byte stays right, and no memory is lost.
+ *
+ * Usage: migrate_boundary [MODE]...
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "migrate_test.h"
+
+#define TIMEOUT		180
+/* What is left free on a full node, and what is to go there. */
+#define LEFT		(48 * MB)
+#define TOO_MUCH	(96 * MB)
+#define DEATHS		40
+/* Pages that the kernel may keep to itself after so many deaths. */
+#define KEPT		(8 * MB / PAGE)
+
+static uint64_t node_free(int node)
+{
+	char path[64], text[4096], *at;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo",
+		 node);
+	require(!file_read(path, text, sizeof(text)), "cannot read %s", path);
+	at = strstr(text, "MemFree:");
+	require(at, "no MemFree in %s", path);
+	return strtoull(at + strlen("MemFree:"), NULL, 10) * KB;
+}
+
+/* Takes most of what is free on a node; it cannot be swapped out. */
+static char *fill_node(int node, size_t *size)
+{
+	size_t step = 4 * MB, at = 0;
+	char *fill;
+
+	*size = node_free(node);
+	fill = mmap(NULL, *size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	require(fill != MAP_FAILED, "cannot map");
+	require(!sys_mbind(fill, *size, MPOL_BIND, node, 0), "cannot bind");
+	/* In small steps: who takes too much of one node is killed. */
+	madvise(fill, *size, MADV_NOHUGEPAGE);
+	while (node_free(node) > LEFT + step && at + step <= *size) {
+		memset(fill + at, 1, step);
+		at += step;
+	}
+	require(node_free(node) <= LEFT + 2 * step, "node %d is not full", node);
+	return fill;
+}
+
+static size_t on_node(struct region *r, int node)
+{
+	return r->size / PAGE - pages_elsewhere(r->map, r->size, PAGE, node);
+}
+
+/*
+ * Some of it finds a place, the rest stays where it is, and the call says so: by
+ * -ENOMEM, or for huge pages, some of which are split, by how many did not move.
+ * Once there is memory, all of it moves.
+ */
+static void test_full(const void *arg)
+{
+	static const struct kind kinds[] = {
+		{ "base", BACK_ANON, OF_PAGES(1), TOO_MUCH },
+		{ "thp", BACK_ANON, 2 * MB, TOO_MUCH },
+	};
+	enum copy_mode mode = *(const enum copy_mode *)arg;
+	struct region r;
+	size_t i, size;
+	int from, to;
+	char *fill;
+	long ret;
+
+	mode_enter(mode);
+	nodes_find(&from, &to);
+	for (i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		size_t nr = TOO_MUCH / PAGE, page, there;
+		void **pages = calloc(nr, sizeof(*pages));
+		int *nodes = calloc(nr, sizeof(*nodes));
+		int *status = calloc(nr, sizeof(*status));
+
+		require(pages && nodes && status, "out of memory");
+		region_make(&r, &kinds[i], from, false);
+		for (page = 0; page < nr; page++) {
+			pages[page] = r.map + page * PAGE;
+			nodes[page] = to;
+		}
+		fill = fill_node(to, &size);
+		ret = sys_move_pages(0, nr, pages, nodes, status, MPOL_MF_MOVE);
+		ret = ret < 0 ? -errno : ret;
+		there = on_node(&r, to);
+		ksft_print_msg("%s: %ld, %zu of %zu pages moved\n", kinds[i].name,
+			       ret, there, nr);
+		require(ret == -ENOMEM || ret > 0, "the call gave %ld", ret);
+		require(there < nr && there + on_node(&r, from) == nr,
+			"pages are elsewhere");
+		require(region_intact(&r), "content");
+		munmap(fill, size);
+		require(!region_move_pages(&r, from, to), "not all moved");
+		require(region_intact(&r), "content, later");
+		region_free(&r);
+		free(pages);
+		free(nodes);
+		free(status);
+	}
+}
+
+/* Has memory, says so, and is to be killed. */
+static pid_t start_victim(int node)
+{
+	static const struct kind kind = {
+		"base", BACK_ANON, OF_PAGES(1), 8 * MB
+	};
+	struct region r;
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	require(!pipe(ready), "no pipe");
+	pid = fork();
+	if (!pid) {
+		region_make(&r, &kind, node, false);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	require(read(ready[0], &byte, 1) == 1, "no victim");
+	close(ready[0]);
+	return pid;
+}
+
+/*
+ * The killer waits a little longer each time, so that death comes before, in the
+ * middle of, and after the move.
+ */
+static void test_dying(const void *arg)
+{
+	enum copy_mode mode = *(const enum copy_mode *)arg;
+	unsigned int before_it = 0, meanwhile = 0, i;
+	uint64_t before = 0, after;
+	int from, to;
+
+	mode_enter(mode);
+	nodes_find(&from, &to);
+	for (i = 0; i < DEATHS; i++) {
+		pid_t victim = start_victim(from), killer;
+		long ret;
+
+		/* The first times memory is used that stays in use. */
+		if (i == DEATHS / 10) {
+			kill(victim, SIGKILL);
+			waitpid(victim, NULL, 0);
+			before = free_pages();
+			continue;
+		}
+		killer = fork();
+		if (!killer) {
+			usleep(i * 750);
+			kill(victim, SIGKILL);
+			_exit(0);
+		}
+		ret = sys_migrate_pages(victim, from, to);
+		ret = ret < 0 ? -errno : ret;
+		require(ret >= 0 || ret == -ESRCH || ret == -EINVAL,
+			"migrate_pages() gave %ld", ret);
+		before_it += ret < 0;
+		if (waitpid(victim, NULL, WNOHANG) == victim)
+			meanwhile += ret >= 0;
+		else
+			waitpid(victim, NULL, 0);
+		waitpid(killer, NULL, 0);
+	}
+	after = free_pages();
+	ksft_print_msg("%u died before, %u meanwhile, the rest later\n",
+		       before_it, meanwhile);
+	require(meanwhile, "nobody died in the middle");
+	require(after + KEPT >= before, "%llu pages are lost",
+		(unsigned long long)(before - after));
+}
+
+static void test_one_node(const void *arg)
+{
+	static const struct kind kind = {
+		"base", BACK_ANON, OF_PAGES(1), 4 * MB
+	};
+	enum copy_mode mode = *(const enum copy_mode *)arg;
+	int node = 0, status = -1;
+	struct region r;
+	void *page;
+
+	mode_enter(mode);
+	region_make(&r, &kind, 0, false);
+	page = r.map;
+	require(!sys_move_pages(0, 1, &page, &node, &status, MPOL_MF_MOVE) &&
+		!status, "to where it is: status %d", status);
+	node = 1;
+	require(sys_move_pages(0, 1, &page, &node, &status, MPOL_MF_MOVE) < 0 &&
+		errno == ENODEV, "to a node that there is not: %s",
+		strerror(errno));
+	require(!sys_mbind(r.map, r.size, MPOL_BIND, 0, MPOL_MF_MOVE),
+		"mbind to where it is: %s", strerror(errno));
+	require(sys_mbind(r.map, r.size, MPOL_BIND, 1, MPOL_MF_MOVE) < 0 &&
+		errno == EINVAL, "mbind to a node that there is not: %s",
+		strerror(errno));
+	/* The one way to move something here. */
+	require(!file_write("/proc/sys/vm/compact_memory", "1"),
+		"cannot compact");
+	require(region_intact(&r), "content");
+	region_free(&r);
+}
+
+static const struct {
+	const char *name;
+	test_fn fn;
+	bool one_node;
+} tests[] = {
+	{ "a full node", test_full, false },
+	{ "a process that dies", test_dying, false },
+	{ "one node", test_one_node, true },
+};
+
+int main(int argc, char **argv)
+{
+	unsigned int modes = modes_wanted(argc - 1, argv + 1), planned = 0;
+	bool one_node = !file_exists("/sys/devices/system/node/node1");
+	enum copy_mode mode;
+	char name[128];
+	size_t i;
+
+	for (i = 0; i < sizeof(tests) / sizeof(*tests); i++)
+		planned += tests[i].one_node == one_node;
+	tests_start(planned * __builtin_popcount(modes));
+	for (mode = 0; mode < NR_MODES; mode++) {
+		for (i = 0; i < sizeof(tests) / sizeof(*tests); i++) {
+			if (!(modes & 1U << mode) ||
+			    tests[i].one_node != one_node)
+				continue;
+			snprintf(name, sizeof(name), "%s, %s", mode_names[mode],
+				 tests[i].name);
+			test_run(name, TIMEOUT, tests[i].fn, &mode);
+		}
+	}
+	tests_end();
+}

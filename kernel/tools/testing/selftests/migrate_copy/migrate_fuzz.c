@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What anybody could write into the knobs: random bytes, numbers at the edges
+ * of their types, words that mean something elsewhere, while memory moves. Each
+ * write is taken or refused with an error that says why, what is refused changes
+ * nothing, what can be read stays readable, and the memory stays right. Who is
+ * not root can write nothing.
+ *
+ * Usage: migrate_fuzz [-t SECONDS] [-s SEED] [-d FILE] [-m FILE] [-f FILE]
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "migrate_test.h"
+
+#define NOBODY		65534
+#define MAX_KNOBS	256
+#define MAX_TEXT	8192
+/* Seconds for the memory to come to rest, all knobs being as before. */
+#define REST		180
+
+static struct knob {
+	char path[256];
+	char before[1024];
+	bool readable;
+} knobs[MAX_KNOBS];
+
+static size_t nr_knobs;
+
+static unsigned int seconds = 20;
+static uint64_t seed = 1;
+
+/* Modules to load: a path each, or NULL. */
+static struct {
+	const char *name;
+	const char *path;
+	const char *params;
+} modules[] = {
+	{ "softdma", NULL, "channels=2" },
+	{ "dcbm", NULL, "" },
+	{ "mtcopy", NULL, "" },
+};
+
+/* What the mover tells, and is told. */
+static struct shared {
+	bool stop;
+	unsigned long moves;
+	bool wrong;
+} *shared;
+
+static const char * const words[] = {
+	"0", "1", "2", "-1", "-0", "+1", "00", "010", "0x10", "0x", "1e3", "1.5",
+	"127", "128", "255", "256", "65535", "65536", "2147483647",
+	"2147483648", "-2147483648", "4294967295", "4294967296",
+	"9223372036854775807", "9223372036854775808", "-9223372036854775808",
+	"18446744073709551615", "18446744073709551616", "1\n", "1\n\n", "\n1",
+	" 1", "1 ", "1 2", "1,2", "0-1", "\n", " ", "y", "n", "Y", "on", "off",
+	"auto", "automatic", "normal", "high", "spread", "fill", "never", "far",
+	"demotion", "always", "all", "none", "compaction damon", "damon,damon",
+	"compaction,,damon", "all none", "(null)", "%s%s%n", "../../etc/passwd",
+	"/", "dma0chan0", "softdma.0", "dma0chan0 dma0chan0",
+};
+
+/* Refusals that say what is wrong with a text, or with asking now. */
+static const int refusals[] = {
+	EINVAL, ERANGE, EOPNOTSUPP, ENODEV, EBUSY,
+};
+
+static uint64_t rnd(uint64_t below)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed % below;
+}
+
+static int knob_found(const char *path, const struct stat *st, int type,
+		      struct FTW *ftw)
+{
+	struct knob *knob = &knobs[nr_knobs];
+
+	(void)ftw;
+	if (type != FTW_F || !(st->st_mode & 0200))
+		return 0;
+	if (nr_knobs == MAX_KNOBS)
+		ksft_exit_fail_msg("more than %d knobs\n", MAX_KNOBS);
+	snprintf(knob->path, sizeof(knob->path), "%s", path);
+	knob->readable = st->st_mode & 0400;
+	if (knob->readable &&
+	    file_read(path, knob->before, sizeof(knob->before)))
+		ksft_exit_fail_msg("cannot read %s\n", path);
+	nr_knobs++;
+	return 0;
+}
+
+static void find_knobs(void)
+{
+	char path[128];
+	struct stat st;
+	size_t i;
+
+	nftw(KNOB_DIR, knob_found, 16, FTW_PHYS);
+	for (i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
+		snprintf(path, sizeof(path), "/sys/module/%s/parameters",
+			 modules[i].name);
+		nftw(path, knob_found, 16, FTW_PHYS);
+	}
+	if (!stat(MT_PAGE_COPY, &st))
+		knob_found(MT_PAGE_COPY, &st, FTW_F, NULL);
+}
+
+/* Unlike file_write(), with any bytes. Returns 0 or a negative error. */
+static int write_bytes(const char *path, const char *text, size_t len)
+{
+	int fd = open(path, O_WRONLY);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, len) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+static void test_other_users(const void *unused)
+{
+	size_t i;
+	int err;
+
+	(void)unused;
+	require(!setgid(NOBODY) && !setuid(NOBODY), "cannot become nobody");
+	for (i = 0; i < nr_knobs; i++) {
+		err = write_bytes(knobs[i].path, "1", 1);
+		require(err == -EACCES, "%s: %s", knobs[i].path,
+			err ? strerror(-err) : "written");
+	}
+}
+
+/* Returns the length of what is to be written into a knob that has @now. */
+static size_t make_text(char *text, const char *now)
+{
+	size_t len, i;
+
+	switch (rnd(8)) {
+	case 0:
+		len = 1 + rnd(32);
+		break;
+	case 1:
+		len = 1 + rnd(MAX_TEXT);
+		break;
+	case 2:
+		return sprintf(text, "%llu", (unsigned long long)
+			       (rnd(UINT64_MAX) >> rnd(64)));
+	case 3:
+		len = snprintf(text, MAX_TEXT, "%s", now);
+		if (len)
+			text[rnd(len)] = rnd(256);
+		return len ? len : 1;
+	case 4:
+		return snprintf(text, MAX_TEXT, "%s",
+				knobs[rnd(nr_knobs)].before) ?: 1;
+	case 5:
+		return sprintf(text, "%llu", (unsigned long long)rnd(17));
+	default:
+		return sprintf(text, "%s",
+			       words[rnd(sizeof(words) / sizeof(*words))]);
+	}
+	for (i = 0; i < len; i++)
+		text[i] = rnd(256);
+	return len;
+}
+
+static bool refusal(int err)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(refusals) / sizeof(*refusals); i++) {
+		if (err == -refusals[i])
+			return true;
+	}
+	return false;
+}
+
+/* The text as it can be shown. */
+static const char *shown(const char *text, size_t len)
+{
+	static char copy[64];
+	size_t i;
+
+	for (i = 0; i < len && i < sizeof(copy) - 1; i++)
+		copy[i] = isprint((unsigned char)text[i]) ? text[i] : '?';
+	copy[i] = '\0';
+	return copy;
+}
+
+static void write_one(const struct knob *knob)
+{
+	static char before[MAX_TEXT], after[MAX_TEXT], text[MAX_TEXT + 1];
+	size_t len, i;
+	int err;
+
+	before[0] = '\0';
+	if (knob->readable)
+		require(!file_read(knob->path, before, sizeof(before)),
+			"cannot read %s", knob->path);
+	len = make_text(text, before);
+	err = write_bytes(knob->path, text, len);
+	require(!err || refusal(err), "%s: \"%s\" (%zu bytes): %s", knob->path,
+		shown(text, len), len, strerror(-err));
+	if (!knob->readable)
+		return;
+	require(!file_read(knob->path, after, sizeof(after)),
+		"%s: cannot be read after \"%s\"", knob->path, shown(text, len));
+	require(!err || !strcmp(before, after),
+		"%s: \"%s\" is refused, and changes it", knob->path,
+		shown(text, len));
+	for (i = 0; after[i]; i++)
+		require(isprint((unsigned char)after[i]) || after[i] == '\n',
+			"%s: shows the byte %u", knob->path,
+			(unsigned char)after[i]);
+}
+
+/* Moves memory to and fro until it is told to stop, and looks at it. */
+static void __noreturn mover(void)
+{
+	static const struct kind kinds[] = {
+		{ "base", BACK_ANON, OF_PAGES(1), 2 * MB },
+		{ "thp", BACK_ANON, 2 * MB, 8 * MB },
+		{ "shmem", BACK_SHMEM, OF_PAGES(1), 1 * MB },
+	};
+	struct region regions[sizeof(kinds) / sizeof(*kinds)];
+	int from, to, swap;
+	size_t i;
+
+	shared->wrong = true;
+	nodes_find(&from, &to);
+	for (i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		region_make(&regions[i], &kinds[i], from, false);
+	while (!shared->stop) {
+		for (i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+			require(!region_move_pages(&regions[i], from, to) &&
+				region_on_node(&regions[i], to) &&
+				region_intact(&regions[i]), "%s is not right",
+				kinds[i].name);
+			shared->moves++;
+		}
+		swap = from;
+		from = to;
+		to = swap;
+	}
+	shared->wrong = false;
+	_exit(0);
+}
+
+static void restore(void)
+{
+	size_t i;
+
+	for (i = 0; i < nr_knobs; i++) {
+		if (knobs[i].readable)
+			file_write(knobs[i].path, knobs[i].before);
+	}
+}
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static void test_random(const void *unused)
+{
+	double end = now() + seconds;
+	unsigned long writes;
+	int status;
+	pid_t pid;
+
+	(void)unused;
+	pid = fork();
+	if (!pid)
+		mover();
+	for (writes = 0; now() < end; writes++) {
+		write_one(&knobs[rnd(nr_knobs)]);
+		require(waitpid(pid, &status, WNOHANG) <= 0,
+			"the mover has ended");
+	}
+	restore();
+	shared->stop = true;
+	for (end = now() + REST; waitpid(pid, &status, WNOHANG) <= 0;) {
+		require(now() < end, "a move does not end");
+		usleep(10000);
+	}
+	ksft_print_msg("%lu writes, %lu moves\n", writes, shared->moves);
+	require(!shared->wrong && !status, "the memory is not right");
+	require(shared->moves && writes > nr_knobs, "too little was done");
+}
+
+/* Every knob can be given the value again that it had. */
+static void test_restored(const void *unused)
+{
+	char text[1024];
+	size_t i;
+
+	(void)unused;
+	for (i = 0; i < nr_knobs; i++) {
+		if (!knobs[i].readable)
+			continue;
+		require(!file_read(knobs[i].path, text, sizeof(text)) &&
+			!strcmp(text, knobs[i].before), "%s is \"%s\"",
+			knobs[i].path, text);
+	}
+}
+
+static void load_modules(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
+		if (modules[i].path &&
+		    module_load(modules[i].path, modules[i].params))
+			ksft_exit_fail_msg("cannot load %s: %s\n",
+					   modules[i].path, strerror(errno));
+	}
+}
+
+static void unload_modules(void)
+{
+	size_t i = sizeof(modules) / sizeof(*modules);
+
+	while (i--) {
+		if (modules[i].path)
+			module_unload(modules[i].name);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt(argc, argv, "t:s:d:m:f:")) != -1) {
+		switch (option) {
+		case 't':
+			seconds = strtoul(optarg, NULL, 10);
+			break;
+		case 's':
+			seed = strtoull(optarg, NULL, 10);
+			break;
+		case 'f':
+			modules[0].path = optarg;
+			break;
+		case 'd':
+			modules[1].path = optarg;
+			break;
+		case 'm':
+			modules[2].path = optarg;
+			break;
+		default:
+			return KSFT_FAIL;
+		}
+	}
+	tests_start(3);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	load_modules();
+	find_knobs();
+	ksft_print_msg("%zu knobs, seed %llu\n", nr_knobs,
+		       (unsigned long long)seed);
+	/* From one state that is not 0, another one that is not. */
+	seed = (seed + 1) * 0x9e3779b97f4a7c15ULL;
+	test_run("other users can write nothing", 60, test_other_users, NULL);
+	test_run("random bytes, while memory moves", seconds + REST + 60,
+		 test_random, NULL);
+	restore();
+	test_run("every knob has its value again", 60, test_restored, NULL);
+	unload_modules();
+	tests_end();
+}
