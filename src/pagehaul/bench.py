@@ -61,8 +61,8 @@ EFFORTS = {
     ("faults", False): Effort(2, 5, 1, 10, 10, 7200.0),
     ("fault-icount", True): Effort(1, 1, 1, 5, 5, 600.0),
     ("fault-icount", False): Effort(1, 1, 1, 10, 10, 3600.0),
-    ("icount", True): Effort(1, 1, 1, 5, 5, 600.0),
-    ("icount", False): Effort(2, 1, 1, 5, 5, 3600.0),
+    ("icount", True): Effort(1, 1, 4, 5, 25, 600.0),
+    ("icount", False): Effort(2, 1, 4, 5, 25, 3600.0),
 }
 
 

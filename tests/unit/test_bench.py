@@ -408,8 +408,10 @@ def test_counts_that_differ_are_noted() -> None:
 
     assert measure(Model(), "path-length").environment["notes"] == []
     notes = measure(Uneven(), "path-length").environment["notes"]
-    assert notes
-    assert all("1 of 5 counts are more than 0.5% from the median" in note for note in notes)
+    # Of moves of few pages there are more.
+    for number in (5, 25):
+        text = f"1 of {number} counts are more than 0.5% from the median"
+        assert any(text in note for note in notes)
 
 
 def test_vanilla_that_does_not_move_is_an_error() -> None:
