@@ -38,7 +38,7 @@ def allowed(kernel: Kernel) -> tuple[str, ...]:
     if kernel.variant not in VARIANTS:
         return ()
     names = "|".join(map(re.escape, sorted(functions(kernel))))
-    return (rf"^BUG: KCSAN: (?!.*(?<![\w.])(?:{names})(?!\w))",)
+    return (rf"^BUG: KCSAN: .*? in (?!.*(?<![\w.])(?:{names})(?!\w))",)
 
 
 def told(kernel: Kernel, log: Path) -> Counter[str]:

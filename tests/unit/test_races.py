@@ -20,7 +20,7 @@ def kernel(tmp_path: Path) -> Kernel:
         (
             "mm/migrate_copy/batch.o",
             "static void __attribute__((noinline)) ours(void) {}\n"
-            "void start(void) { ours(); }\nint counter;",
+            "void start(void) { ours(); }\nvoid race(void) {}\nint counter;",
         ),
         ("mm/filemap.o", "void theirs(void) {}"),
     ):
@@ -33,7 +33,7 @@ def kernel(tmp_path: Path) -> Kernel:
 
 
 def test_functions_of_our_objects_are_ours(kernel: Kernel) -> None:
-    assert races.functions(kernel) == {"ours", "start"}
+    assert races.functions(kernel) == {"ours", "race", "start"}
 
 
 @pytest.mark.parametrize(
