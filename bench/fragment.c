@@ -12,8 +12,8 @@
 
 #include "faultbench.h"
 
-/* What stays free besides: less than the kernel's reserves, reclaim would begin. */
-#define SPARE_KB	(20UL << 10)
+/* What stays free besides what the kernel wants to be free, for what it needs meanwhile. */
+#define SPARE_KB	(8UL << 10)
 
 #ifndef MLOCK_ONFAULT
 #define MLOCK_ONFAULT	1
@@ -32,13 +32,15 @@ void drop_fragments(void)
 bool fragment_node(const struct load *load)
 {
 	unsigned long kb = free_bytes(load->node) >> 10;
+	/* With less than this reclaim would begin, or the program be killed. */
+	unsigned long spare_kb = SPARE_KB + (wanted_free_bytes(load->node) >> 10);
 
 	/* Half of it is freed again, and has to have room for what is faulted in. */
-	if (kb < SPARE_KB + 3 * (load->mb << 10)) {
+	if (kb < spare_kb + 3 * (load->mb << 10)) {
 		fail("node %lu has %lu kB free only", load->node, kb);
 		return false;
 	}
-	fill_bytes = (kb - SPARE_KB) << 10;
+	fill_bytes = (kb - spare_kb) << 10;
 	fill = mmap(NULL, fill_bytes, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (fill == MAP_FAILED) {

@@ -46,3 +46,24 @@ size_t free_bytes(unsigned long node)
 		fclose(file);
 	return kb << 10;
 }
+
+/* Bytes that the kernel keeps free on @node: the high watermarks of its zones. */
+size_t wanted_free_bytes(unsigned long node)
+{
+	size_t size = 0, pages = 0, high;
+	unsigned long of = ULONG_MAX;
+	char *line = NULL;
+	FILE *file;
+
+	file = fopen("/proc/zoneinfo", "r");
+	while (file && getline(&line, &size, file) > 0) {
+		sscanf(line, "Node %lu, zone", &of);
+		/* Those of the CPUs' lists have a colon. */
+		if (of == node && sscanf(line, " high %zu", &high) == 1)
+			pages += high;
+	}
+	free(line);
+	if (file)
+		fclose(file);
+	return pages * sysconf(_SC_PAGESIZE);
+}

@@ -62,6 +62,7 @@ void restore_sysfs(int keep);
 /* node.c */
 bool bind_memory(void *start, size_t bytes, unsigned long node);
 size_t free_bytes(unsigned long node);
+size_t wanted_free_bytes(unsigned long node);
 
 /* counters.c */
 void read_counters(struct counters *counters);
