@@ -51,13 +51,13 @@ class Effort:
 
 
 EFFORTS = {
-    ("parallel", True): Effort(2, 4, 64, 4, 24, 900.0),
+    ("parallel", True): Effort(2, 3, 48, 3, 18, 900.0),
     ("parallel", False): Effort(4, 3, 1024, 3, 24, 7200.0),
     ("dies", True): Effort(1, 3, 64, 3, 6, 600.0),
     ("dies", False): Effort(2, 3, 1024, 3, 24, 3600.0),
     ("dma", True): Effort(1, 3, 64, 3, 6, 600.0),
     ("dma", False): Effort(2, 3, 1024, 3, 24, 7200.0),
-    ("faults", True): Effort(1, 3, 1, 3, 3, 900.0),
+    ("faults", True): Effort(1, 2, 1, 2, 2, 900.0),
     ("faults", False): Effort(2, 5, 1, 10, 10, 7200.0),
     ("fault-icount", True): Effort(1, 1, 1, 5, 5, 600.0),
     ("fault-icount", False): Effort(1, 1, 1, 10, 10, 3600.0),
