@@ -265,13 +265,19 @@ def _our_programs(
             for word in words
         ]
         works.append(partial(_flat_programs, name, kernel, guest, programs))
-    return [outcome for outcomes in at_once(works, _room(guest, ours)) for outcome in outcomes]
+    return _all_at_once(works, guest, ours)
 
 
-def _room(guest: vm.Guest, variant: str) -> int:
-    """How many such guests this host can have at once."""
+def _all_at_once(
+    works: Sequence[Callable[[threading.Event], list[Outcome]]], guest: vm.Guest, variant: str
+) -> list[Outcome]:
+    """Run works that have such a guest each, as many at once as this host has room for."""
+    # Before several of them ask for it at the same time.
+    host.need_for("guest")
+    vm.kvm_works(build.build(variant).image)
     by_memory = (memory_available_mb() - _HOST_RESERVE_MB) // _memory_mb(guest, variant)
-    return max(1, min(os.cpu_count() or 1, by_memory))
+    room = max(1, min(os.cpu_count() or 1, by_memory))
+    return [outcome for outcomes in at_once(works, room) for outcome in outcomes]
 
 
 def _flat_programs(
@@ -479,4 +485,4 @@ def move(ours: str = "pagehaul") -> list[Outcome]:
         partial(_flat_programs, "move", build.build(variant), guest, programs)
         for variant in (("vanilla", ours) if ours == "pagehaul" else (ours,))
     ]
-    return [outcome for outcomes in at_once(works, _room(guest, ours)) for outcome in outcomes]
+    return _all_at_once(works, guest, ours)
