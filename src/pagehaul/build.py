@@ -119,6 +119,14 @@ def module(kernel: Kernel, name: str) -> Path:
     return kernel.tree / _MODULES[name]
 
 
+def module_options(kernel: Kernel, softdma: str = "-f") -> list[str]:
+    """Return the options by which test programs get our modules; `softdma` is softdma's."""
+    options = {"-d": "dcbm", "-m": "mtcopy", softdma: "softdma"}
+    return [
+        word for option, name in options.items() for word in (option, str(module(kernel, name)))
+    ]
+
+
 def modules(kernel: Kernel) -> list[Path]:
     """Return the files of our modules; none of a kernel that is not ours."""
     return [path for path in (module(kernel, name) for name in _MODULES) if path.exists()]

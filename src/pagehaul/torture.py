@@ -52,8 +52,7 @@ def torture(kernel: Kernel, seconds: int, seed: int) -> Report:
     program = "migrate_torture"
     directory = cprogs.selftests(kernel.tree, "migrate_copy", [program])
     command = [str(directory / program), "-t", str(seconds), "-s", str(seed)]
-    for option, name in (("-d", "dcbm"), ("-m", "mtcopy"), ("-f", "softdma")):
-        command += [option, str(build.module(kernel, name))]
+    command += build.module_options(kernel)
     log = log_dir() / f"torture-{kernel.label}.log"
     console = log.with_suffix(".console.log")
     received = bytearray()

@@ -96,6 +96,7 @@ echo $code > "$status"
 """
 
 
+# Runs QEMU and writes down its exit status, see _wrapper().
 _WRAPPER = """\
 #!/bin/sh
 @QEMU@ "$@"

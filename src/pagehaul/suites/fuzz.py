@@ -41,8 +41,7 @@ def run(ours: str = "pagehaul") -> list[Outcome]:
     slow = ours in DEBUG_VARIANTS
     directory = cprogs.selftests(kernel.tree, "migrate_copy", ["migrate_fuzz"])
     knobs = [str(directory / "migrate_fuzz"), "-t", str(_KNOBS_S[slow]), "-s", str(_SEED)]
-    for option, name in (("-d", "dcbm"), ("-m", "mtcopy"), ("-f", "softdma")):
-        knobs += [option, str(build.module(kernel, name))]
+    knobs += build.module_options(kernel)
     calls = (
         _TRINITY.replace("@SECONDS@", str(_CALLS_S[slow]))
         .replace("@SEED@", str(_SEED))

@@ -251,31 +251,32 @@ def _our_programs(
 
     Another variant than the one that is measured has the unmodified kernel not beside it.
     """
-    directory = cprogs.selftests(build.build(ours).tree, "migrate_copy", [program])
-    binary = shlex.quote(str(directory / program))
     if ours != "pagehaul":
         runs = [run for run in runs if run[0] != "vanilla"]
+    kernels = {"pagehaul": build.build(ours)}
+    kernels |= {side: build.build(side) for side, _ in runs if side == "vanilla"}
+    directory = cprogs.selftests(kernels["pagehaul"].tree, "migrate_copy", [program])
+    binary = shlex.quote(str(directory / program))
     of_kernel = Counter(side for side, _ in runs)
     works = []
     for number, (side, words) in enumerate(runs, 1):
-        kernel = build.build("vanilla" if side == "vanilla" else ours)
         name = suite if of_kernel[side] == 1 else f"{suite}-{number}"
         programs = [
             Program(program if len(words) == 1 else f"{program} {word}", f"{binary} {word}")
             for word in words
         ]
-        works.append(partial(_flat_programs, name, kernel, guest, programs))
-    return _all_at_once(works, guest, ours)
+        works.append(partial(_flat_programs, name, kernels[side], guest, programs))
+    return _all_at_once(works, guest, kernels["pagehaul"])
 
 
 def _all_at_once(
-    works: Sequence[Callable[[threading.Event], list[Outcome]]], guest: vm.Guest, variant: str
+    works: Sequence[Callable[[threading.Event], list[Outcome]]], guest: vm.Guest, ours: Kernel
 ) -> list[Outcome]:
     """Run works that have such a guest each, as many at once as this host has room for."""
     # Before several of them ask for it at the same time.
     host.need_for("guest")
-    vm.kvm_works(build.build(variant).image)
-    by_memory = (memory_available_mb() - _HOST_RESERVE_MB) // _memory_mb(guest, variant)
+    vm.kvm_works(ours.image)
+    by_memory = (memory_available_mb() - _HOST_RESERVE_MB) // _memory_mb(guest, ours.variant)
     room = max(1, min(os.cpu_count() or 1, by_memory))
     return [outcome for outcomes in at_once(works, room) for outcome in outcomes]
 
@@ -356,10 +357,11 @@ def charge() -> list[Outcome]:
 def engines(ours: str = "pagehaul") -> list[Outcome]:
     """Check the copy engines while everything goes wrong that can."""
     kernel = build.build(ours)
-    words = [f"-b {_ENGINE_MB} -c {_ENGINE_CYCLES}"]
-    for option, name in (("-d", "dcbm"), ("-m", "mtcopy"), ("-s", "softdma")):
-        words += [option, shlex.quote(str(build.module(kernel, name)))]
-    return _our_programs("engines", "migrate_engine", [("pagehaul", [" ".join(words)])], ours=ours)
+    words = ["-b", str(_ENGINE_MB), "-c", str(_ENGINE_CYCLES)]
+    words += build.module_options(kernel, softdma="-s")
+    return _our_programs(
+        "engines", "migrate_engine", [("pagehaul", [shlex.join(words)])], ours=ours
+    )
 
 
 def mm_selftests() -> list[Outcome]:
@@ -481,8 +483,8 @@ def move(ours: str = "pagehaul") -> list[Outcome]:
     command = f"install -m 755 {shlex.quote(str(victim))} {copy} && {shlex.join(check)}"
     guest = replace(GUEST, memory_only_nodes=1, append=())
     programs = [Program("move", command)]
-    works = [
-        partial(_flat_programs, "move", build.build(variant), guest, programs)
-        for variant in (("vanilla", ours) if ours == "pagehaul" else (ours,))
-    ]
-    return _all_at_once(works, guest, ours)
+    kernels = [build.build(ours)]
+    if ours == "pagehaul":
+        kernels.append(build.build("vanilla"))
+    works = [partial(_flat_programs, "move", kernel, guest, programs) for kernel in kernels]
+    return _all_at_once(works, guest, kernels[0])
