@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,11 @@ _LARGEST_WINDOW = 128 << 20
 # A node is full when this many calls in a row answer ENOMEM and move nothing: one alone can come
 # from a large folio that found no huge page over there and could not be split.
 _FULL_AFTER = 4
+
+# Seconds before pages that were busy are tried again, once all others have moved: I/O and reclaim
+# hold a page for a moment only. More than a few bytes of them are pinned, and would be in vain.
+_BUSY_PAUSES = (0.02, 0.1, 0.5)
+_FEW_BUSY_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -195,17 +201,38 @@ class Relocator:
         self._mover = mover
         self._plan = plan
         self._full: set[tuple[int, int]] = set()  # (node, page size) without room
+        self._busy: list[_Batch] = []
         self.stop = threading.Event()
 
     def move_window(self, window: Window) -> Outcome:
         """Move one window; raises OSError when the kernel refuses or the process has ended.
 
-        After such an error, and after `stop`, nothing more is moved by this object.
+        After such an error, and after `stop`, nothing more is moved by this object. Pages that
+        are busy are in no outcome until they are moved again or given up.
         """
+        return self._unless_stopped(lambda: self._move_window(window))
+
+    def busy(self) -> list[Callable[[], Outcome]]:
+        """Return what moves those again that were busy, if they are few; as move_window() does."""
+        if sum(map(_size, self._busy)) > _FEW_BUSY_BYTES:
+            return []
+        again, self._busy = self._busy, []
+        return [partial(self._unless_stopped, partial(self._move_again, batch)) for batch in again]
+
+    def pause(self, seconds: float) -> None:
+        """Wait, unless somebody stops this object."""
+        self.stop.wait(seconds)
+
+    def give_up(self) -> Outcome:
+        """Count those that are busy still as left."""
+        left, self._busy = self._busy, []
+        return Outcome(left=Counter({errno.EBUSY: sum(map(_size, left))} if left else {}))
+
+    def _unless_stopped(self, move: Callable[[], Outcome]) -> Outcome:
         if self.stop.is_set():
             return Outcome()
         try:
-            return self._move_window(window)
+            return move()
         except OSError:
             self.stop.set()
             raise
@@ -226,6 +253,12 @@ class Relocator:
             outcome, batch = self._finish_split(batch, window.page_size)
             outcome.add(self._account(batch))
             return outcome
+        return self._account(batch)
+
+    def _move_again(self, batch: _Batch) -> Outcome:
+        batch.cause[:] = 0
+        one_each = batch.page_size > BASE_PAGE
+        self._move_targets(batch, self._move_each if one_each else self._move_unknown_folios)
         return self._account(batch)
 
     def _move_targets(
@@ -401,11 +434,18 @@ class Relocator:
         home = now == batch.home
         outcome = Outcome(moved=int(moved.sum()) * batch.page_size)
         # A page that was tried and got no errno of its own was in a list that failed: pinned.
-        causes = np.where(batch.cause[home] == 0, errno.EBUSY, batch.cause[home])
+        busy = home & np.isin(batch.cause, (0, errno.EBUSY))
+        if busy.any():
+            self._busy.append(batch.select(busy))
+        causes = batch.cause[home & ~busy]
         for cause, count in zip(*np.unique(causes, return_counts=True), strict=True):
             outcome.left[int(cause)] += int(count) * batch.page_size
         outcome.gone = int((~moved & ~home).sum()) * batch.page_size
         return outcome
+
+
+def _size(batch: _Batch) -> int:
+    return len(batch.addresses) * batch.page_size
 
 
 def _take_turns(choices: npt.NDArray[np.bool_]) -> Index:
@@ -426,30 +466,51 @@ def relocate(
 
     Raises OSError of the first window that failed, once the windows in progress have ended.
     """
+    try:
+        with ThreadPoolExecutor(threads, thread_name_prefix="move") as pool:
+            windows_of_work = (partial(relocator.move_window, window) for window in work)
+            _run_all(pool, relocator.stop, windows_of_work, 2 * threads, report)
+            for pause in _BUSY_PAUSES:
+                again = relocator.busy()
+                if not again:
+                    break
+                relocator.pause(pause)
+                _run_all(pool, relocator.stop, iter(again), 2 * threads, report)
+    finally:
+        report(relocator.give_up())
+
+
+def _run_all(
+    pool: ThreadPoolExecutor,
+    stop: threading.Event,
+    work: Iterator[Callable[[], Outcome]],
+    limit: int,
+    report: Callable[[Outcome], None],
+) -> None:
+    """Run all of `work`, at most `limit` at once; raises the first failure when all have ended."""
     running: set[Future[Outcome]] = set()
     failure: BaseException | None = None
-    with ThreadPoolExecutor(threads, thread_name_prefix="move") as pool:
-        try:
-            more = True
-            while running or more:
-                while more and len(running) < 2 * threads:
-                    window = next(work, None)
-                    if window is None or failure is not None:
-                        more = False
-                    else:
-                        running.add(pool.submit(relocator.move_window, window))
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    if future.exception() is None:
-                        report(future.result())
-                    elif failure is None:
-                        failure = future.exception()
-        except KeyboardInterrupt:
-            relocator.stop.set()
-            for future in running:
-                if not future.cancel() and future.exception() is None:
+    try:
+        more = True
+        while running or more:
+            while more and len(running) < limit:
+                move = next(work, None)
+                if move is None or failure is not None:
+                    more = False
+                else:
+                    running.add(pool.submit(move))
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                if future.exception() is None:
                     report(future.result())
-            raise
+                elif failure is None:
+                    failure = future.exception()
+    except KeyboardInterrupt:
+        stop.set()
+        for future in running:
+            if not future.cancel() and future.exception() is None:
+                report(future.result())
+        raise
     if failure is not None:
         raise failure
 

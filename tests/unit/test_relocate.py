@@ -143,6 +143,14 @@ def window(size: int, kind: Kind = Kind.BASE, page_size: int = BASE_PAGE) -> Win
     return Window(kind, page_size, ((START, START + size),))
 
 
+def move_all(model: Model, part: Window) -> Outcome:
+    """Move one window, and what was busy in it once only."""
+    relocator = Relocator(model, plan())
+    outcome = relocator.move_window(part)
+    outcome.add(relocator.give_up())
+    return outcome
+
+
 def fill(model: Model, size: int, folio_size: int, **how: bool) -> list[Folio]:
     return [model.map(at, folio_size, **how) for at in range(START, START + size, folio_size)]
 
@@ -193,7 +201,7 @@ def test_pinned_pages_do_not_keep_the_others() -> None:
         folios[i].pinned = True
     for i in range(3, len(folios), 11):
         folios[i].shared = not folios[i].pinned
-    outcome = Relocator(model, plan()).move_window(window(4 * MB))
+    outcome = move_all(model, window(4 * MB))
     pinned = sum(folio.pinned for folio in folios)
     shared = sum(folio.shared for folio in folios)
     assert outcome.left == {errno.EBUSY: pinned * 4096, errno.EACCES: shared * 4096}
@@ -207,7 +215,7 @@ def test_last_list_that_fails_is_not_tried_again() -> None:
     folios = fill(model, MB, BASE_PAGE)
     folios[50].shared = True
     folios[200].pinned = True
-    outcome = Relocator(model, plan()).move_window(window(MB))
+    outcome = move_all(model, window(MB))
     assert outcome.left == {errno.EBUSY: 4096, errno.EACCES: 4096}
     assert {folio.asked for folio in folios} == {1}
 
@@ -217,7 +225,7 @@ def test_pinned_and_shared_huge_pages() -> None:
     folios = fill(model, 16 * MB, THP)
     folios[0].pinned = folios[5].pinned = True
     folios[2].shared = folios[7].shared = True
-    outcome = Relocator(model, plan()).move_window(window(16 * MB, Kind.THP, THP))
+    outcome = move_all(model, window(16 * MB, Kind.THP, THP))
     assert outcome.moved == 4 * THP
     assert outcome.left == {errno.EBUSY: 2 * THP, errno.EACCES: 2 * THP}
     # A folio that cannot be moved is tried a second time, to tell it from a split one; not 512.
@@ -236,7 +244,7 @@ def test_any_mixture_is_accounted_for_to_the_byte() -> None:
             shared = not pinned and chance.random() < 0.05
             folios.append(model.map(at, size, pinned=pinned, shared=shared))
             at += size
-        outcome = Relocator(model, plan()).move_window(window(at - START))
+        outcome = move_all(model, window(at - START))
         expected: Counter[str] = Counter()
         for folio in folios:
             what = "pinned" if folio.pinned else "shared" if folio.shared else "moved"
@@ -343,7 +351,7 @@ def test_one_large_folio_without_a_place_does_not_make_a_node_full() -> None:
     for at in range(0, 3 * MB, 4096):
         model.map(START + at, 4096)
     model.map(START + 4 * MB, THP, homeless=True)
-    outcome = Relocator(model, plan()).move_window(window(6 * MB))
+    outcome = move_all(model, window(6 * MB))
     assert (outcome.moved, outcome.left.total()) == (3 * MB, THP)
 
 
@@ -376,6 +384,45 @@ def test_pages_on_other_nodes_are_left_alone() -> None:
     outcome = Relocator(model, plan()).move_window(window(MB))
     assert outcome == Outcome(moved=MB - 100 * 4096)
     assert all(folio.node == 2 and not folio.asked for folio in folios[:100])
+
+
+@pytest.mark.parametrize("folio_size", [BASE_PAGE, 65536, THP])
+def test_busy_pages_are_tried_again_after_all_others(folio_size: int) -> None:
+    model = Model()
+    folios = fill(model, 16 * MB, folio_size)
+    busy, pinned = folios[1], folios[5]
+    busy.pinned = pinned.pinned = True
+    waited = []
+
+    class Waiting(Relocator):
+        def pause(self, seconds: float) -> None:
+            """Who uses the first of them lets it go after the second wait."""
+            waited.append(seconds)
+            moved = sum(folio.node == 1 for folio in folios)
+            assert moved >= len(folios) - 2
+            busy.pinned = len(waited) < 2
+
+    kind, size = (Kind.THP, THP) if folio_size == THP else (Kind.BASE, BASE_PAGE)
+    total = Outcome()
+    relocate(Waiting(model, plan()), iter([window(16 * MB, kind, size)]), 2, total.add)
+    left = Counter({errno.EBUSY: folio_size})
+    assert total == Outcome(moved=16 * MB - folio_size, left=left)
+    assert busy.node == 1 and pinned.node == 0
+
+
+def test_many_pinned_pages_are_not_tried_again() -> None:
+    model = Model()
+    folios = fill(model, 68 * MB, THP)
+    for folio in folios[1:]:
+        folio.pinned = True
+    total = Outcome()
+    relocate(Relocator(model, plan()), iter([window(68 * MB)]), 1, total.add)
+    assert total == Outcome(moved=THP, left=Counter({errno.EBUSY: 66 * MB}))
+    asked = max(folio.asked for folio in folios)
+    total = Outcome()
+    relocate(Relocator(model, plan()), iter([window(4 * MB)]), 1, total.add)
+    assert total == Outcome(left=Counter({errno.EBUSY: THP}))
+    assert folios[1].asked > 3 * asked, "few are"
 
 
 def test_what_a_plan_moves() -> None:
