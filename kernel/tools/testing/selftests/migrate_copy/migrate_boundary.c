@@ -27,14 +27,12 @@
 
 static uint64_t node_free(int node)
 {
-	char path[64], text[4096], *at;
+	char path[64], name[32];
 
 	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo",
 		 node);
-	require(!file_read(path, text, sizeof(text)), "cannot read %s", path);
-	at = strstr(text, "MemFree:");
-	require(at, "no MemFree in %s", path);
-	return strtoull(at + strlen("MemFree:"), NULL, 10) * KB;
+	snprintf(name, sizeof(name), "Node %d MemFree:", node);
+	return file_count(path, name) * KB;
 }
 
 /* Takes most of what is free on a node; it cannot be swapped out. */
@@ -84,20 +82,11 @@ static void test_full(const void *arg)
 	mode_enter(mode);
 	nodes_find(&from, &to);
 	for (i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-		size_t nr = TOO_MUCH / PAGE, page, there;
-		void **pages = calloc(nr, sizeof(*pages));
-		int *nodes = calloc(nr, sizeof(*nodes));
-		int *status = calloc(nr, sizeof(*status));
+		size_t nr = TOO_MUCH / PAGE, there;
 
-		require(pages && nodes && status, "out of memory");
 		region_make(&r, &kinds[i], from, false);
-		for (page = 0; page < nr; page++) {
-			pages[page] = r.map + page * PAGE;
-			nodes[page] = to;
-		}
 		fill = fill_node(to, &size);
-		ret = sys_move_pages(0, nr, pages, nodes, status, MPOL_MF_MOVE);
-		ret = ret < 0 ? -errno : ret;
+		ret = move_range(r.map, TOO_MUCH, to, MPOL_MF_MOVE);
 		there = on_node(&r, to);
 		ksft_print_msg("%s: %ld, %zu of %zu pages moved\n", kinds[i].name,
 			       ret, there, nr);
@@ -109,9 +98,6 @@ static void test_full(const void *arg)
 		require(!region_move_pages(&r, from, to), "not all moved");
 		require(region_intact(&r), "content, later");
 		region_free(&r);
-		free(pages);
-		free(nodes);
-		free(status);
 	}
 }
 

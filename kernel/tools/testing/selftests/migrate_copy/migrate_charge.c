@@ -28,7 +28,6 @@
 /* What the charge may be off by, of the time of the task and its helpers. */
 #define PERCENT		5
 
-#define NOBODY		65534
 /* How long all CPUs are busy, and with which weights. */
 #define BUSY_SECONDS	8
 #define LIGHT		10
@@ -36,7 +35,6 @@
 /* What two such shares of the CPUs may differ by. */
 #define SHARE_PERCENT	25
 
-static const char *mtcopy_path;
 static char mount_point[32], group[64], other[64];
 
 /**
@@ -257,27 +255,20 @@ static uint64_t move_as_nobody(unsigned int seconds)
 
 	pid = fork();
 	if (!pid) {
-		size_t nr = kind.size / PAGE, i;
-		int from, to, swap, *nodes = calloc(nr, sizeof(*nodes));
-		int *statuses = calloc(nr, sizeof(*statuses));
-		void **pages = calloc(nr, sizeof(*pages));
 		time_t end = time(NULL) + seconds;
+		int from, to, swap;
 		struct region r;
 
-		require(nodes && statuses && pages, "out of memory");
 		nodes_find(&from, &to);
 		region_make(&r, &kind, from, false);
 		enter(group);
 		require(!setgid(NOBODY) && !setuid(NOBODY),
 			"cannot become nobody");
-		for (i = 0; i < nr; i++)
-			pages[i] = r.map + i * PAGE;
 		while (time(NULL) < end) {
-			for (i = 0; i < nr; i++)
-				nodes[i] = to;
-			require(!sys_move_pages(0, nr, pages, nodes, statuses,
-						MPOL_MF_MOVE | MPOL_MF_MOVE_MT),
-				"cannot move: %s", strerror(errno));
+			long ret = move_range(r.map, kind.size, to,
+					      MPOL_MF_MOVE | MPOL_MF_MOVE_MT);
+
+			require(!ret, "moving gave %ld", ret);
 			swap = from;
 			from = to;
 			to = swap;

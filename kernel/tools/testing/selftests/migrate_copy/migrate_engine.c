@@ -39,7 +39,6 @@
 #define TIMEOUT_MS	40
 #define DELAY_MS	150
 
-static const char *dcbm_path, *softdma_path, *mtcopy_path;
 /* Whose knobs and counters we use. */
 static const char *engine = "dcbm";
 static unsigned int channels = SOFT_CHANNELS;
@@ -630,17 +629,12 @@ int main(int argc, char **argv)
 		case 'c':
 			cycles = strtoul(optarg, NULL, 10);
 			break;
-		case 'd':
-			dcbm_path = optarg;
-			break;
-		case 'm':
-			mtcopy_path = optarg;
-			break;
 		case 's':
 			softdma_path = optarg;
 			break;
 		default:
-			optind = argc + 1;
+			if (!module_option(opt, optarg))
+				optind = argc + 1;
 		}
 	}
 	if (optind != argc)

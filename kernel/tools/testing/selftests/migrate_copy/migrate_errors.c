@@ -20,7 +20,6 @@
 
 #include "migrate_test.h"
 
-#define NOBODY		65534
 #define NO_SUCH_PID	0x3fffffff
 #define BAD_FLAG	0x80
 #define BAD_NODE	63

@@ -24,7 +24,6 @@
 
 #include "migrate_test.h"
 
-#define NOBODY		65534
 #define MAX_KNOBS	256
 #define MAX_TEXT	8192
 /* Seconds for the memory to come to rest, all knobs being as before. */
@@ -41,16 +40,8 @@ static size_t nr_knobs;
 static unsigned int seconds = 20;
 static uint64_t seed = 1;
 
-/* Modules to load: a path each, or NULL. */
-static struct {
-	const char *name;
-	const char *path;
-	const char *params;
-} modules[] = {
-	{ "softdma", NULL, "channels=2" },
-	{ "dcbm", NULL, "" },
-	{ "mtcopy", NULL, "" },
-};
+/* Those with parameters that may be knobs. */
+static const char * const modules[] = { "softdma", "dcbm", "mtcopy" };
 
 /* What the mover tells, and is told. */
 static struct shared {
@@ -76,14 +67,6 @@ static const char * const words[] = {
 static const int refusals[] = {
 	EINVAL, ERANGE, EOPNOTSUPP, ENODEV, EBUSY,
 };
-
-static uint64_t rnd(uint64_t below)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed % below;
-}
 
 static int knob_found(const char *path, const struct stat *st, int type,
 		      struct FTW *ftw)
@@ -113,7 +96,7 @@ static void find_knobs(void)
 	nftw(KNOB_DIR, knob_found, 16, FTW_PHYS);
 	for (i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
 		snprintf(path, sizeof(path), "/sys/module/%s/parameters",
-			 modules[i].name);
+			 modules[i]);
 		nftw(path, knob_found, 16, FTW_PHYS);
 	}
 	if (!stat(MT_PAGE_COPY, &st))
@@ -162,7 +145,8 @@ static size_t make_text(char *text, const char *now)
 		break;
 	case 2:
 		return sprintf(text, "%llu", (unsigned long long)
-			       (rnd(UINT64_MAX) >> rnd(64)));
+			       ((rnd(1ULL << 32) << 32 | rnd(1ULL << 32)) >>
+				rnd(64)));
 	case 3:
 		len = snprintf(text, MAX_TEXT, "%s", now);
 		if (len)
@@ -274,14 +258,6 @@ static void restore(void)
 	}
 }
 
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
-}
-
 static void test_random(const void *unused)
 {
 	double end = now() + seconds;
@@ -325,26 +301,11 @@ static void test_restored(const void *unused)
 	}
 }
 
-static void load_modules(void)
+static void load_module(const char *path, const char *params)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
-		if (modules[i].path &&
-		    module_load(modules[i].path, modules[i].params))
-			ksft_exit_fail_msg("cannot load %s: %s\n",
-					   modules[i].path, strerror(errno));
-	}
-}
-
-static void unload_modules(void)
-{
-	size_t i = sizeof(modules) / sizeof(*modules);
-
-	while (i--) {
-		if (modules[i].path)
-			module_unload(modules[i].name);
-	}
+	if (path && module_load(path, params))
+		ksft_exit_fail_msg("cannot load %s: %s\n", path,
+				   strerror(errno));
 }
 
 int main(int argc, char **argv)
@@ -359,33 +320,31 @@ int main(int argc, char **argv)
 		case 's':
 			seed = strtoull(optarg, NULL, 10);
 			break;
-		case 'f':
-			modules[0].path = optarg;
-			break;
-		case 'd':
-			modules[1].path = optarg;
-			break;
-		case 'm':
-			modules[2].path = optarg;
-			break;
 		default:
-			return KSFT_FAIL;
+			if (!module_option(option, optarg))
+				return KSFT_FAIL;
 		}
 	}
 	tests_start(3);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	load_modules();
+	load_module(softdma_path, "channels=2");
+	load_module(dcbm_path, "");
+	load_module(mtcopy_path, "");
 	find_knobs();
 	ksft_print_msg("%zu knobs, seed %llu\n", nr_knobs,
 		       (unsigned long long)seed);
-	/* From one state that is not 0, another one that is not. */
-	seed = (seed + 1) * 0x9e3779b97f4a7c15ULL;
+	random_start(seed, 0);
 	test_run("other users can write nothing", 60, test_other_users, NULL);
 	test_run("random bytes, while memory moves", seconds + REST + 60,
 		 test_random, NULL);
 	restore();
 	test_run("every knob has its value again", 60, test_restored, NULL);
-	unload_modules();
+	if (mtcopy_path)
+		module_unload("mtcopy");
+	if (dcbm_path)
+		module_unload("dcbm");
+	if (softdma_path)
+		module_unload("softdma");
 	tests_end();
 }

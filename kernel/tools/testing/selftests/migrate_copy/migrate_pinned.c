@@ -451,14 +451,6 @@ static void *read_main(void *w)
 	return NULL;
 }
 
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1000000000.0;
-}
-
 /* Best effort: what is being used does not always move. */
 static bool try_move(struct region *r, enum move_by method, int from, int to)
 {

@@ -230,6 +230,49 @@ bool file_exists(const char *path)
 	return !access(path, F_OK);
 }
 
+const char *dcbm_path, *mtcopy_path, *softdma_path;
+
+bool module_option(int option, const char *path)
+{
+	switch (option) {
+	case 'd':
+		dcbm_path = path;
+		return true;
+	case 'm':
+		mtcopy_path = path;
+		return true;
+	case 'f':
+		softdma_path = path;
+		return true;
+	default:
+		return false;
+	}
+}
+
+double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static uint64_t random_state;
+
+void random_start(uint64_t seed, uint64_t id)
+{
+	random_state = (seed * 1000003 + id) * 0x9e3779b97f4a7c15ULL | 1;
+}
+
+/* xorshift64* */
+uint64_t rnd(uint64_t below)
+{
+	random_state ^= random_state >> 12;
+	random_state ^= random_state << 25;
+	random_state ^= random_state >> 27;
+	return (random_state * 0x2545f4914f6cdd1dULL >> 16) % below;
+}
+
 int module_load(const char *path, const char *params)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -454,6 +497,27 @@ int sys_move_pages(int pid, unsigned long nr, void **pages, const int *nodes,
 		   int *status, int flags)
 {
 	return syscall(SYS_move_pages, pid, nr, pages, nodes, status, flags);
+}
+
+long move_range(void *addr, size_t size, int node, int flags)
+{
+	size_t nr = size / PAGE, i;
+	int *nodes = calloc(nr, sizeof(*nodes));
+	int *status = calloc(nr, sizeof(*status));
+	void **pages = calloc(nr, sizeof(*pages));
+	long ret;
+
+	require(nodes && status && pages, "out of memory");
+	for (i = 0; i < nr; i++) {
+		pages[i] = (char *)addr + i * PAGE;
+		nodes[i] = node;
+	}
+	ret = sys_move_pages(0, nr, pages, nodes, status, flags);
+	ret = ret < 0 ? -errno : ret;
+	free(nodes);
+	free(status);
+	free(pages);
+	return ret;
 }
 
 int sys_mbind(const void *addr, unsigned long size, int mode, int node,

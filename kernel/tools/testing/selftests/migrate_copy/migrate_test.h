@@ -110,6 +110,21 @@ int module_unload(const char *name);
 /* Set a knob of a copy engine, or fail the test. */
 void engine_knob(const char *engine, const char *knob, uint64_t value);
 
+/* The paths of our modules, NULL for none, by the options -d, -m and -f. */
+extern const char *dcbm_path, *mtcopy_path, *softdma_path;
+/* Takes one of them; false for another option. */
+bool module_option(int option, const char *path);
+
+/* A user without privileges. */
+#define NOBODY		65534
+
+/* Seconds, from no point in particular. */
+double now(void);
+
+/* Random numbers of a process: the same on every machine, by seed and id. */
+void random_start(uint64_t seed, uint64_t id);
+uint64_t rnd(uint64_t below);
+
 /* The two nodes between which memory is moved; skips the test without them. */
 void nodes_find(int *from, int *to);
 int node_bind(int node);
@@ -121,6 +136,8 @@ size_t pages_elsewhere(const void *addr, size_t size, size_t step, int node);
 
 int sys_move_pages(int pid, unsigned long nr, void **pages, const int *nodes,
 		   int *status, int flags);
+/* Asks for every page of a range; returns what the call does, or -errno. */
+long move_range(void *addr, size_t size, int node, int flags);
 int sys_mbind(const void *addr, unsigned long size, int mode, int node,
 	      unsigned int flags);
 int sys_migrate_pages(int pid, int from, int to);

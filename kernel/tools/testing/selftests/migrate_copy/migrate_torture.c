@@ -212,26 +212,10 @@ struct slot {
 	uint32_t version[MAX_PAGES];
 };
 
-static const char *dcbm_path, *mtcopy_path, *softdma_path;
 static unsigned int seconds = 60, nr_workers = 6;
 static uint64_t seed = 1;
 static int nodes[MAX_NODES], nr_nodes;
 static int files[MAX_WORKERS][NR_SLOT_KINDS];
-static uint64_t random_state;
-
-/* xorshift64*: the same on every machine. */
-static uint64_t rnd(uint64_t below)
-{
-	random_state ^= random_state >> 12;
-	random_state ^= random_state << 25;
-	random_state ^= random_state >> 27;
-	return (random_state * 0x2545f4914f6cdd1dULL >> 16) % below;
-}
-
-static void random_start(uint64_t id)
-{
-	random_state = (seed * 1000003 + id) * 0x9e3779b97f4a7c15ULL | 1;
-}
 
 static void fault(enum fault what)
 {
@@ -587,7 +571,7 @@ static void __noreturn worker_main(unsigned int id)
 	size_t i;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	random_start(id + 1);
+	random_start(seed, id + 1);
 	for (i = 0; i < ARRAY_SIZE(slots); i++) {
 		slots[i].kind = (id * ARRAY_SIZE(slots) + i) % NR_SLOT_KINDS;
 		slots[i].seed = (uint64_t)(id * 16 + i + 1) << 40;
@@ -946,7 +930,7 @@ static void squeeze(void)
 static void __noreturn trouble_main(unsigned int id)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	random_start(1000 + id);
+	random_start(seed, 1000 + id);
 	while (!shared->stop) {
 		if (!id) {
 			/* Quick ones. */
@@ -1159,17 +1143,9 @@ static void options(int argc, char **argv)
 		case 'n':
 			nr_workers = strtoul(optarg, NULL, 10);
 			break;
-		case 'd':
-			dcbm_path = optarg;
-			break;
-		case 'm':
-			mtcopy_path = optarg;
-			break;
-		case 'f':
-			softdma_path = optarg;
-			break;
 		default:
-			exit(KSFT_FAIL);
+			if (!module_option(option, optarg))
+				exit(KSFT_FAIL);
 		}
 	}
 	if (!nr_workers || nr_workers > MAX_WORKERS)
