@@ -173,10 +173,7 @@ static void move_and_compare(const struct payer *payer)
 		       (unsigned long long)alone / 1000);
 	require(helpers * 10 > alone, "hardly any help");
 	if (payer->mtcopy) {
-		/*
-		 * That of copies: not that of waking up for them, which is
-		 * next to nothing where a copy is interrupted for long.
-		 */
+		/* That of copies, not that of waking up for them. */
 		ksft_print_msg("%llu us counted, of %llu us of the threads\n",
 			       (unsigned long long)counted / 1000,
 			       (unsigned long long)helpers / 1000);
@@ -226,8 +223,13 @@ static void test_charge(const void *arg)
 	if (payer->mtcopy && !mtcopy_path)
 		skip("needs mtcopy.ko");
 	mode_enter(payer->mtcopy ? MODE_BATCH : MODE_PARALLEL);
-	if (payer->mtcopy)
+	if (payer->mtcopy) {
+		/* All of it is one batch: to wake up for many takes long, too. */
+		require(!file_write_number(KNOB_DIR "/batch_pages",
+					   payer->kind.size / PAGE),
+			"cannot set batch_pages");
 		mtcopy_start();
+	}
 	groups_make();
 	pid = fork();
 	if (!pid) {
