@@ -14,13 +14,13 @@ from pathlib import Path
 from rich.markup import escape
 
 from pagehaul import build, cprogs, host, races, ui, vm
-from pagehaul.build import Kernel
+from pagehaul.build import DEBUG_VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
 from pagehaul.suites import tap
 from pagehaul.suites.outcomes import Outcome, Status, count, failed
 
-VARIANTS = ("torture", "debug", "kcsan", "pagehaul")
+VARIANTS = ("torture", *DEBUG_VARIANTS, "pagehaul")
 DEFAULT_MINUTES = 10.0
 
 # A node of CPUs each, and a far one without, so that pages are demoted and promoted.

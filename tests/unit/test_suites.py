@@ -218,7 +218,7 @@ def test_junit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("vanilla", "ours", "status"),
+    ("reference", "ours", "status"),
     [
         (passed("a"), passed("a"), Status.PASSED),
         (passed("a"), failed("a", "x"), Status.FAILED),
@@ -230,8 +230,8 @@ def test_junit() -> None:
         (None, passed("a"), Status.FAILED),
     ],
 )
-def test_compare(vanilla: Outcome | None, ours: Outcome | None, status: Status) -> None:
-    assert guests.compare("a", vanilla, ours).status is status
+def test_compare(reference: Outcome | None, ours: Outcome | None, status: Status) -> None:
+    assert guests.compare("a", reference, ours).status is status
 
 
 def row(kernel: str, method: str, instructions: float | None, folios: int = 8192) -> Row:
@@ -495,8 +495,12 @@ def test_works_at_once_give_their_results_in_order() -> None:
     assert guests.at_once([first, second], 2) == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("ours", "reference"),
+    [("pagehaul", "vanilla"), ("debug", "vanilla"), ("debug-pcp-compound", "debug")],
+)
 def test_the_kernels_own_tests_run_on_both_kernels(
-    monkeypatch: pytest.MonkeyPatch, cache: Path
+    monkeypatch: pytest.MonkeyPatch, cache: Path, ours: str, reference: str
 ) -> None:
     booted: list[tuple[str, str]] = []
 
@@ -509,9 +513,9 @@ def test_the_kernels_own_tests_run_on_both_kernels(
     monkeypatch.setattr(host, "require", lambda *packages: None)
     monkeypatch.setattr(build, "build", lambda variant: replace(KERNEL, variant=variant))
     monkeypatch.setattr(cprogs, "selftests", lambda *words: cache)
-    outcomes = guests.mm_selftests()
+    outcomes = guests.mm_selftests(ours)
     assert {outcome.status for outcome in outcomes} == {Status.PASSED}
-    for variant in ("vanilla", "pagehaul"):
+    for variant in (reference, ours):
         scripts = "".join(script for name, script in booted if name == variant)
         assert "./migration" in scripts
         # Without a file system that has large folios, most of its tests would be skipped.

@@ -55,6 +55,7 @@ OF_VARIANTS = (
     "fuzz",
     "topology",
     "move",
+    "mm-selftests",
 )
 
 # Run when they are asked for only: arm64 installs a cross compiler and builds two more kernels,
