@@ -15,6 +15,13 @@
 
 #include "faultbench.h"
 
+/* By the clocks of a thread itself: another one may run only when it is through. */
+struct phase {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint64_t cpu_ns;
+};
+
 struct faulter {
 	pthread_t thread;
 	const struct load *load;
@@ -24,6 +31,8 @@ struct faulter {
 	size_t bytes;
 	size_t step;
 	uint64_t value;
+	struct phase touched;
+	struct phase freed;
 	uint64_t latency_ns;	/* sum */
 	uint64_t faults;
 	uint64_t mismatches;
@@ -87,32 +96,51 @@ static void verify_part(struct faulter *faulter)
 	}
 }
 
+static void begin(struct phase *phase)
+{
+	phase->start_ns = clock_ns(CLOCK_MONOTONIC);
+	phase->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static void end(struct phase *phase)
+{
+	phase->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - phase->cpu_ns;
+	phase->end_ns = clock_ns(CLOCK_MONOTONIC);
+}
+
 static void *run_faulter(void *argument)
 {
 	struct faulter *faulter = argument;
 
 	pthread_barrier_wait(&barrier);
+	begin(&faulter->touched);
 	touch_part(faulter);
+	end(&faulter->touched);
 	pthread_barrier_wait(&barrier);
 	verify_part(faulter);
 	pthread_barrier_wait(&barrier);
+	begin(&faulter->freed);
 	munmap(faulter->map, faulter->map_bytes);
+	end(&faulter->freed);
 	faulter->map = NULL;
-	pthread_barrier_wait(&barrier);
 	return NULL;
 }
 
-/* Both clocks, between two barriers. */
-static void run_phase(struct sample *sample, bool timed)
+/* A phase of all threads: from the first to the last of them, and the CPU time of all. */
+static void add_phase(struct sample *sample, unsigned long threads, size_t offset)
 {
-	uint64_t ns = clock_ns(CLOCK_MONOTONIC);
-	uint64_t cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	uint64_t start = UINT64_MAX, end = 0;
 
-	pthread_barrier_wait(&barrier);
-	if (!timed)
-		return;
-	sample->ns += clock_ns(CLOCK_MONOTONIC) - ns;
-	sample->cpu_ns += clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
+	for (unsigned long i = 0; i < threads; i++) {
+		const struct phase *phase = (void *)((char *)&faulters[i] + offset);
+
+		if (phase->start_ns < start)
+			start = phase->start_ns;
+		if (phase->end_ns > end)
+			end = phase->end_ns;
+		sample->cpu_ns += phase->cpu_ns;
+	}
+	sample->ns += end - start;
 }
 
 static bool prepare(const struct load *load)
@@ -146,7 +174,7 @@ bool fault_in(const struct load *load, struct sample *sample)
 		drop_fragments();
 		return false;
 	}
-	pthread_barrier_init(&barrier, NULL, load->threads + 1);
+	pthread_barrier_init(&barrier, NULL, load->threads);
 	for (; started < load->threads; started++) {
 		struct faulter *faulter = &faulters[started];
 
@@ -156,10 +184,6 @@ bool fault_in(const struct load *load, struct sample *sample)
 			_Exit(2);
 		}
 	}
-	pthread_barrier_wait(&barrier);
-	run_phase(sample, true);
-	run_phase(sample, false);
-	run_phase(sample, !is_compaction(load));
 	for (unsigned long i = 0; i < load->threads; i++) {
 		pthread_join(faulters[i].thread, NULL);
 		latency_ns += faulters[i].latency_ns;
@@ -167,6 +191,9 @@ bool fault_in(const struct load *load, struct sample *sample)
 		sample->bytes += faulters[i].bytes;
 		sample->mismatches += faulters[i].mismatches;
 	}
+	add_phase(sample, load->threads, offsetof(struct faulter, touched));
+	if (!is_compaction(load))
+		add_phase(sample, load->threads, offsetof(struct faulter, freed));
 	sample->verified = faults * 3 * sizeof(uint64_t);
 	if (is_compaction(load) && faults)
 		sample->latency_ns = latency_ns / faults;
