@@ -111,6 +111,10 @@ _WHY_NOT = {
 # which finds the kernel's free lists as faulting left them, is not timed.
 _LARGE = 64 << 20
 
+# A move of no more ends before it would be warm: the knobs of a method have just been set, which
+# makes the kernel change its code, and an emulator translate that anew. Each round warms up.
+_SMALL = 2 << 20
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
@@ -293,7 +297,9 @@ def turns(
                 mine = [(index, cell) for index, (_, cell) in members if cell.kernel == kernel]
                 for place, (index, cell) in enumerate(mine):
                     reps = -(-_reps(cell, effort) // effort.rounds)
-                    warm_up = number == 0 and (place == 0 or cell.shape.bytes < _LARGE)
+                    warm_up = cell.shape.bytes <= _SMALL or (
+                        number == 0 and (place == 0 or cell.shape.bytes < _LARGE)
+                    )
                     order.append(Turn(kernel, _plan_line(index, cell, reps, int(warm_up), nodes)))
     return order
 
