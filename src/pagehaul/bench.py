@@ -285,7 +285,8 @@ def turns(
     """Return the turns of one boot: shape after shape, in rounds through the kernels and methods.
 
     The kernels come in one order and in the other by turns, A B, B A, A B: a drift of the host
-    that goes on at one pace then touches both alike.
+    that goes on at one pace then touches both alike. Of the methods another one is first each time:
+    the first moves of a guest that has waited are slower.
     """
     order = []
     numbered = list(enumerate(cells))
@@ -295,6 +296,8 @@ def turns(
             forward = (number + boot) % 2 == 0
             for kernel in kernels if forward else reversed(kernels):
                 mine = [(index, cell) for index, (_, cell) in members if cell.kernel == kernel]
+                first = (boot * effort.rounds + number) % max(1, len(mine))
+                mine = mine[first:] + mine[:first]
                 for place, (index, cell) in enumerate(mine):
                     reps = -(-_reps(cell, effort) // effort.rounds)
                     warm_up = cell.shape.bytes <= _SMALL or (
