@@ -201,7 +201,9 @@ class Relocator:
         self._mover = mover
         self._plan = plan
         self._full: set[tuple[int, int]] = set()  # (node, page size) without room
-        self._busy: list[_Batch] = []
+        self._busy: list[_Batch] = []  # what to try again
+        self._many_busy = False
+        self._lock = threading.Lock()  # of the two above
         self.stop = threading.Event()
 
     def move_window(self, window: Window) -> Outcome:
@@ -214,19 +216,31 @@ class Relocator:
 
     def busy(self) -> list[Callable[[], Outcome]]:
         """Return what moves those again that were busy, if they are few; as move_window() does."""
-        if sum(map(_size, self._busy)) > _FEW_BUSY_BYTES:
-            return []
-        again, self._busy = self._busy, []
-        return [partial(self._unless_stopped, partial(self._move_again, batch)) for batch in again]
+        return [
+            partial(self._unless_stopped, partial(self._move_again, batch)) for batch in self._busy
+        ]
 
     def pause(self, seconds: float) -> None:
         """Wait, unless somebody stops this object."""
         self.stop.wait(seconds)
 
     def give_up(self) -> Outcome:
-        """Count those that are busy still as left."""
+        """Count those that are busy still, or were not tried again, as left."""
         left, self._busy = self._busy, []
         return Outcome(left=Counter({errno.EBUSY: sum(map(_size, left))} if left else {}))
+
+    def _set_aside(self, settled: _Batch, busy: _Batch) -> int:
+        """Keep of `settled` what is `busy`; return the bytes given up, when they are too many."""
+        with self._lock:
+            self._busy = [batch for batch in self._busy if batch is not settled]
+            if len(busy.addresses):
+                self._busy.append(busy)
+            held = sum(map(_size, self._busy))
+            self._many_busy |= held > _FEW_BUSY_BYTES
+            if not self._many_busy:
+                return 0
+            self._busy = []
+            return held
 
     def _unless_stopped(self, move: Callable[[], Outcome]) -> Outcome:
         if self.stop.is_set():
@@ -435,8 +449,9 @@ class Relocator:
         outcome = Outcome(moved=int(moved.sum()) * batch.page_size)
         # A page that was tried and got no errno of its own was in a list that failed: pinned.
         busy = home & np.isin(batch.cause, (0, errno.EBUSY))
-        if busy.any():
-            self._busy.append(batch.select(busy))
+        given_up = self._set_aside(batch, batch.select(busy))
+        if given_up:
+            outcome.left[errno.EBUSY] = given_up
         causes = batch.cause[home & ~busy]
         for cause, count in zip(*np.unique(causes, return_counts=True), strict=True):
             outcome.left[int(cause)] += int(count) * batch.page_size

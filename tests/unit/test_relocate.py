@@ -410,6 +410,28 @@ def test_busy_pages_are_tried_again_after_all_others(folio_size: int) -> None:
     assert busy.node == 1 and pinned.node == 0
 
 
+@pytest.mark.parametrize("ends", ["while it waits", "while it tries again"])
+def test_busy_pages_are_counted_when_the_rest_fails(ends: str) -> None:
+    model = Model()
+    for folio in fill(model, 8 * MB, 65536)[3:40:9]:
+        folio.pinned = True
+
+    class Ending(Relocator):
+        def pause(self, seconds: float) -> None:
+            if ends == "while it waits":
+                raise KeyboardInterrupt
+            model.ends_after = model.calls
+
+    total = Outcome()
+    work = [
+        Window(Kind.BASE, BASE_PAGE, ((START + i * 4 * MB, START + (i + 1) * 4 * MB),))
+        for i in range(2)
+    ]
+    with pytest.raises((KeyboardInterrupt, ProcessLookupError)):
+        relocate(Ending(model, plan()), iter(work), 2, total.add)
+    assert total == Outcome(moved=8 * MB - 5 * 65536, left=Counter({errno.EBUSY: 5 * 65536}))
+
+
 def test_many_pinned_pages_are_not_tried_again() -> None:
     model = Model()
     folios = fill(model, 68 * MB, THP)
