@@ -108,11 +108,12 @@ _WHY_NOT = {
 }
 
 # A move of so many bytes runs long enough to warm up by itself: only the first one of new memory,
-# which finds the kernel's free lists as faulting left them, is not timed.
+# which finds the kernel's free lists as faulting left them, is not timed. Below, the first moves
+# of a guest that has waited for its turn are slower, on either kernel.
 _LARGE = 64 << 20
 
 # A move of no more ends before it would be warm: the knobs of a method have just been set, which
-# makes the kernel change its code, and an emulator translate that anew. Each round warms up.
+# makes the kernel change its code, and an emulator translate that anew. Each cell warms up.
 _SMALL = 2 << 20
 
 
@@ -285,8 +286,7 @@ def turns(
     """Return the turns of one boot: shape after shape, in rounds through the kernels and methods.
 
     The kernels come in one order and in the other by turns, A B, B A, A B: a drift of the host
-    that goes on at one pace then touches both alike. Of the methods another one is first each time:
-    the first moves of a guest that has waited are slower.
+    that goes on at one pace then touches both alike.
     """
     order = []
     numbered = list(enumerate(cells))
@@ -296,15 +296,20 @@ def turns(
             forward = (number + boot) % 2 == 0
             for kernel in kernels if forward else reversed(kernels):
                 mine = [(index, cell) for index, (_, cell) in members if cell.kernel == kernel]
-                first = (boot * effort.rounds + number) % max(1, len(mine))
-                mine = mine[first:] + mine[:first]
                 for place, (index, cell) in enumerate(mine):
                     reps = -(-_reps(cell, effort) // effort.rounds)
-                    warm_up = cell.shape.bytes <= _SMALL or (
-                        number == 0 and (place == 0 or cell.shape.bytes < _LARGE)
-                    )
-                    order.append(Turn(kernel, _plan_line(index, cell, reps, int(warm_up), nodes)))
+                    warm_up = int(_warms_up(cell, number, place))
+                    order.append(Turn(kernel, _plan_line(index, cell, reps, warm_up, nodes)))
     return order
+
+
+def _warms_up(cell: Cell, number: int, place: int) -> bool:
+    """Whether the first move of a cell is not timed: in which round, and where in its turn."""
+    if cell.load is None and cell.shape.bytes <= _SMALL:
+        return True
+    if cell.shape.bytes < _LARGE:
+        return number == 0 or place == 0
+    return number == 0 and place == 0
 
 
 def _reps(cell: Cell, effort: Effort) -> int:

@@ -200,19 +200,19 @@ def test_a_guest_with_two_dies_has_all_cpus_on_one_node(tmp_path: Path) -> None:
 
 def test_rounds_go_through_the_methods_of_a_shape() -> None:
     cells = [("x", Cell(Shape(4, 64), "pagehaul", method)) for method in ("serial", "batch")]
-    cells.append(("x", Cell(Shape(64, 64), "pagehaul", "batch")))
+    cells += [("x", Cell(Shape(64, 64), "pagehaul", method)) for method in ("serial", "batch")]
     cells += [("x", Cell(Shape(2048, 64), "pagehaul", method)) for method in ("serial", "batch")]
     effort = bench.Effort(boots=1, rounds=2, target_mb=1, min_reps=3, max_reps=9, timeout=1.0)
     turns = bench.turns(cells, ["pagehaul"], effort, (2, 5), 0)
     lines = [options(turn.line) for turn in turns]
-    assert [line["label"] for line in lines] == [0, 1, 1, 0, 2, 2, 3, 4, 4, 3]
+    assert [line["label"] for line in lines] == [0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5]
     # 1 MiB by 256 KiB is 4 moves, in 2 rounds; so small ones warm up each time.
     assert [line["reps"] for line in lines[:4]] == [2, 2, 2, 2]
     assert [line["warmups"] for line in lines[:4]] == [1, 1, 1, 1]
-    # Those of 4 MB do so for each method once.
-    assert [line["warmups"] for line in lines[4:6]] == [1, 0]
+    # Those of 4 MB do so for each method once, and after a wait.
+    assert [line["warmups"] for line in lines[4:8]] == [1, 1, 1, 0]
     # Large moves warm up once, when the memory is new.
-    assert [line["warmups"] for line in lines[6:]] == [1, 0, 0, 0]
+    assert [line["warmups"] for line in lines[8:]] == [1, 0, 0, 0]
     assert (lines[0]["from"], lines[0]["to"]) == (2, 5)
 
 
