@@ -123,6 +123,8 @@ static void *run_faulter(void *argument)
 	munmap(faulter->map, faulter->map_bytes);
 	end(&faulter->freed);
 	faulter->map = NULL;
+	/* What a thread does to end is not part of what others do. */
+	pthread_barrier_wait(&barrier);
 	return NULL;
 }
 
