@@ -134,6 +134,7 @@ static void test_other_users(const void *unused)
 /* Returns the length of what is to be written into a knob that has @now. */
 static size_t make_text(char *text, const char *now)
 {
+	uint64_t number;
 	size_t len, i;
 
 	switch (rnd(8)) {
@@ -144,9 +145,11 @@ static size_t make_text(char *text, const char *now)
 		len = 1 + rnd(MAX_TEXT);
 		break;
 	case 2:
-		return sprintf(text, "%llu", (unsigned long long)
-			       ((rnd(1ULL << 32) << 32 | rnd(1ULL << 32)) >>
-				rnd(64)));
+		/* One by one: the order in which operands are evaluated is not fixed. */
+		number = rnd(1ULL << 32) << 32;
+		number |= rnd(1ULL << 32);
+		number >>= rnd(64);
+		return sprintf(text, "%llu", (unsigned long long)number);
 	case 3:
 		len = snprintf(text, MAX_TEXT, "%s", now);
 		if (len)

@@ -620,24 +620,15 @@ struct busy {
 
 static struct busy move_beside(struct region *r, int flags)
 {
-	size_t n = r->size / PAGE, i;
 	struct busy seen = { 0 };
-	int *status, *target;
-	void **pages;
 	int move, j;
 
-	pages = calloc(n, sizeof(*pages));
-	target = calloc(n, sizeof(*target));
-	status = calloc(n, sizeof(*status));
-	require(pages && target && status, "no memory");
 	for (move = 0; move < BUSY_MOVES; move++) {
-		for (i = 0; i < n; i++) {
-			pages[i] = r->map + i * PAGE;
-			target[i] = nodes[(move + 1) % 2];
-		}
+		int to = nodes[(move + 1) % 2];
+
 		trace_clear();
-		require(!sys_move_pages(0, n, pages, target, status, flags) &&
-			region_on_node(r, target[0]), "not moved");
+		require(!move_range(r->map, r->size, to, flags) &&
+			region_on_node(r, to), "not moved");
 		trace_read();
 		seen.wakes += trace.nr_wakes;
 		for (j = 0; j < trace.nr_wakes; j++)
@@ -645,9 +636,6 @@ static struct busy move_beside(struct region *r, int flags)
 		seen.helps += trace.nr_helps;
 	}
 	require(region_intact(r), "failed");
-	free(pages);
-	free(target);
-	free(status);
 	ksft_print_msg("%d CPUs asked, %d with priority, %d steps of helpers\n",
 		       seen.wakes, seen.highpri, seen.helps);
 	return seen;
