@@ -165,7 +165,7 @@ def windows(
 
 
 @dataclass
-class _Batch:
+class Batch:
     """Pages to move and what is known of them.
 
     `cause` is an errno, 0 where none was given; `clean` says that no call failed to move a page.
@@ -178,9 +178,9 @@ class _Batch:
     cause: Status
     clean: bool = True
 
-    def select(self, chosen: npt.NDArray[np.bool_]) -> "_Batch":
+    def select(self, chosen: npt.NDArray[np.bool_]) -> "Batch":
         """Return a batch of some of the pages."""
-        return _Batch(
+        return Batch(
             self.addresses[chosen],
             self.home[chosen],
             self.targets[chosen],
@@ -190,7 +190,13 @@ class _Batch:
         )
 
     @property
+    def size(self) -> int:
+        """Bytes of all pages."""
+        return len(self.addresses) * self.page_size
+
+    @property
     def everything(self) -> Index:
+        """The index of every page."""
         return np.arange(len(self.addresses))
 
 
@@ -201,7 +207,7 @@ class Relocator:
         self._mover = mover
         self._plan = plan
         self._full: set[tuple[int, int]] = set()  # (node, page size) without room
-        self._busy: list[_Batch] = []  # what to try again
+        self._busy: list[Batch] = []  # what to try again
         self._many_busy = False
         self._lock = threading.Lock()  # of the two above
         self.stop = threading.Event()
@@ -214,11 +220,14 @@ class Relocator:
         """
         return self._unless_stopped(lambda: self._move_window(window))
 
-    def busy(self) -> list[Callable[[], Outcome]]:
-        """Return what moves those again that were busy, if they are few; as move_window() does."""
-        return [
-            partial(self._unless_stopped, partial(self._move_again, batch)) for batch in self._busy
-        ]
+    @property
+    def busy(self) -> tuple[Batch, ...]:
+        """What was busy when it was moved, if it is little enough to be tried again."""
+        return tuple(self._busy)
+
+    def move_again(self, batch: Batch) -> Outcome:
+        """Move what was busy, as move_window() does."""
+        return self._unless_stopped(lambda: self._move_again(batch))
 
     def pause(self, seconds: float) -> None:
         """Wait, unless somebody stops this object."""
@@ -227,15 +236,16 @@ class Relocator:
     def give_up(self) -> Outcome:
         """Count those that are busy still, or were not tried again, as left."""
         left, self._busy = self._busy, []
-        return Outcome(left=Counter({errno.EBUSY: sum(map(_size, left))} if left else {}))
+        size = sum(batch.size for batch in left)
+        return Outcome(left=Counter({errno.EBUSY: size} if size else {}))
 
-    def _set_aside(self, settled: _Batch, busy: _Batch) -> int:
+    def _set_aside(self, settled: Batch, busy: Batch) -> int:
         """Keep of `settled` what is `busy`; return the bytes given up, when they are too many."""
         with self._lock:
             self._busy = [batch for batch in self._busy if batch is not settled]
             if len(busy.addresses):
                 self._busy.append(busy)
-            held = sum(map(_size, self._busy))
+            held = sum(batch.size for batch in self._busy)
             self._many_busy |= held > _FEW_BUSY_BYTES
             if not self._many_busy:
                 return 0
@@ -258,7 +268,7 @@ class Relocator:
         chosen = targets != STAY
         page_size = BASE_PAGE if window.kind is Kind.THP else window.page_size
         cause = np.zeros(len(addresses), np.int32)
-        batch = _Batch(addresses, home, targets, page_size, cause).select(chosen)
+        batch = Batch(addresses, home, targets, page_size, cause).select(chosen)
         if window.kind is Kind.BASE:
             self._move_targets(batch, self._move_unknown_folios)
         else:
@@ -269,14 +279,14 @@ class Relocator:
             return outcome
         return self._account(batch)
 
-    def _move_again(self, batch: _Batch) -> Outcome:
+    def _move_again(self, batch: Batch) -> Outcome:
         batch.cause[:] = 0
         one_each = batch.page_size > BASE_PAGE
         self._move_targets(batch, self._move_each if one_each else self._move_unknown_folios)
         return self._account(batch)
 
     def _move_targets(
-        self, batch: _Batch, move: Callable[[_Batch, Index, int], None], first: Index | None = None
+        self, batch: Batch, move: Callable[[Batch, Index, int], None], first: Index | None = None
     ) -> None:
         """Let `move` move the pages of each target node; who finds no room there tries the others.
 
@@ -300,12 +310,12 @@ class Relocator:
             batch.cause[pending] = 0
             batch.targets[pending] = destinations[_take_turns(others[some])]
 
-    def _still_home(self, batch: _Batch, index: Index) -> Index:
+    def _still_home(self, batch: Batch, index: Index) -> Index:
         now = self._mover.query(batch.addresses[index])
         still: Index = index[now == batch.home[index]]
         return still
 
-    def _move_each(self, batch: _Batch, index: Index, node: int) -> None:
+    def _move_each(self, batch: Batch, index: Index, node: int) -> None:
         """Move pages of which no two are in one folio, as far as is known."""
         while len(index):
             if (node, batch.page_size) in self._full:
@@ -313,7 +323,7 @@ class Relocator:
                 return
             index = self._call(batch, index, node)
 
-    def _call(self, batch: _Batch, index: Index, node: int) -> Index:
+    def _call(self, batch: Batch, index: Index, node: int) -> Index:
         """Call move_pages(2) once; returns the pages that it has not tried."""
         tries = 0
         while not self.stop.is_set():
@@ -347,7 +357,7 @@ class Relocator:
         batch.cause[index] = errno.EINTR
         return index[:0]
 
-    def _move_unknown_folios(self, batch: _Batch, index: Index, node: int) -> None:
+    def _move_unknown_folios(self, batch: Batch, index: Index, node: int) -> None:
         """Move base pages that may belong to folios of any size; see the top of this file."""
         addresses = batch.addresses[index]
         alignment = addresses & (~addresses + np.uint64(1))
@@ -373,7 +383,7 @@ class Relocator:
             self._move_each(batch, self._still_home(batch, turn), node)
             size //= 2
 
-    def _largest_folio(self, batch: _Batch, heads: Index, node: int) -> int:
+    def _largest_folio(self, batch: Batch, heads: Index, node: int) -> int:
         """Bytes, at least, of the largest folio that moved when only `heads` were named.
 
         A folio that is not aligned in the address space may lie before its head for the most
@@ -395,7 +405,7 @@ class Relocator:
             size //= 2
         return BASE_PAGE
 
-    def _finish_split(self, huge: _Batch, huge_size: int) -> tuple[Outcome, _Batch]:
+    def _finish_split(self, huge: Batch, huge_size: int) -> tuple[Outcome, Batch]:
         """Go base page by base page through huge pages that did not move, or not whole.
 
         The kernel splits those that it finds no place for, moves of the pieces what it can, and
@@ -412,7 +422,7 @@ class Relocator:
         huge = huge.select(~arrived)
         pages = huge_size // BASE_PAGE
         offsets = np.arange(pages, dtype=np.uint64) * np.uint64(BASE_PAGE)
-        batch = _Batch(
+        batch = Batch(
             (huge.addresses[:, None] + offsets).ravel(),
             np.repeat(huge.home, pages),
             np.repeat(huge.targets, pages),
@@ -437,12 +447,12 @@ class Relocator:
         causes[untried] = causes[untried, 1:2]
         return moved, batch
 
-    def _home_map(self, batch: _Batch, pages: int) -> npt.NDArray[np.bool_]:
+    def _home_map(self, batch: Batch, pages: int) -> npt.NDArray[np.bool_]:
         """Return a row for each huge page: which of its base pages are still on the old node."""
         home: npt.NDArray[np.bool_] = self._mover.query(batch.addresses) == batch.home
         return home.reshape(-1, pages)
 
-    def _account(self, batch: _Batch) -> Outcome:
+    def _account(self, batch: Batch) -> Outcome:
         now = self._mover.query(batch.addresses)
         moved = now == batch.targets
         home = now == batch.home
@@ -457,10 +467,6 @@ class Relocator:
             outcome.left[int(cause)] += int(count) * batch.page_size
         outcome.gone = int((~moved & ~home).sum()) * batch.page_size
         return outcome
-
-
-def _size(batch: _Batch) -> int:
-    return len(batch.addresses) * batch.page_size
 
 
 def _take_turns(choices: npt.NDArray[np.bool_]) -> Index:
@@ -483,14 +489,14 @@ def relocate(
     """
     try:
         with ThreadPoolExecutor(threads, thread_name_prefix="move") as pool:
-            windows_of_work = (partial(relocator.move_window, window) for window in work)
-            _run_all(pool, relocator.stop, windows_of_work, 2 * threads, report)
+            first = (partial(relocator.move_window, window) for window in work)
+            _run_all(pool, relocator.stop, first, 2 * threads, report)
             for pause in _BUSY_PAUSES:
-                again = relocator.busy()
-                if not again:
+                if not relocator.busy:
                     break
                 relocator.pause(pause)
-                _run_all(pool, relocator.stop, iter(again), 2 * threads, report)
+                again = (partial(relocator.move_again, batch) for batch in relocator.busy)
+                _run_all(pool, relocator.stop, again, 2 * threads, report)
     finally:
         report(relocator.give_up())
 

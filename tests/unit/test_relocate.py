@@ -143,6 +143,12 @@ def window(size: int, kind: Kind = Kind.BASE, page_size: int = BASE_PAGE) -> Win
     return Window(kind, page_size, ((START, START + size),))
 
 
+def some_windows(count: int) -> list[Window]:
+    """Windows of 4 MB, one after the other."""
+    starts = [START + i * 4 * MB for i in range(count)]
+    return [Window(Kind.BASE, BASE_PAGE, ((start, start + 4 * MB),)) for start in starts]
+
+
 def move_all(model: Model, part: Window) -> Outcome:
     """Move one window, and what was busy in it once only."""
     relocator = Relocator(model, plan())
@@ -423,10 +429,7 @@ def test_busy_pages_are_counted_when_the_rest_fails(ends: str) -> None:
             model.ends_after = model.calls
 
     total = Outcome()
-    work = [
-        Window(Kind.BASE, BASE_PAGE, ((START + i * 4 * MB, START + (i + 1) * 4 * MB),))
-        for i in range(2)
-    ]
+    work = some_windows(2)
     with pytest.raises((KeyboardInterrupt, ProcessLookupError)):
         relocate(Ending(model, plan()), iter(work), 2, total.add)
     assert total == Outcome(moved=8 * MB - 5 * 65536, left=Counter({errno.EBUSY: 5 * 65536}))
@@ -509,10 +512,7 @@ def test_window_size() -> None:
 def test_many_windows_by_several_threads(threads: int) -> None:
     model = Model()
     folios = fill(model, 64 * MB, 65536)
-    work = [
-        Window(Kind.BASE, BASE_PAGE, ((START + i * 4 * MB, START + (i + 1) * 4 * MB),))
-        for i in range(16)
-    ]
+    work = some_windows(16)
     total = Outcome()
     relocate(Relocator(model, plan()), iter(work), threads, total.add)
     assert total == Outcome(moved=64 * MB)
@@ -522,10 +522,7 @@ def test_many_windows_by_several_threads(threads: int) -> None:
 def test_process_that_ends_in_the_middle() -> None:
     model = Model(ends_after=4)
     fill(model, 64 * MB, BASE_PAGE)
-    work = [
-        Window(Kind.BASE, BASE_PAGE, ((START + i * 4 * MB, START + (i + 1) * 4 * MB),))
-        for i in range(16)
-    ]
+    work = some_windows(16)
     total = Outcome()
     with pytest.raises(ProcessLookupError):
         relocate(Relocator(model, plan()), iter(work), 1, total.add)
