@@ -119,9 +119,9 @@ def module(kernel: Kernel, name: str) -> Path:
     return kernel.tree / _MODULES[name]
 
 
-def module_options(kernel: Kernel, softdma: str = "-f") -> list[str]:
-    """Return the options by which test programs get our modules; `softdma` is softdma's."""
-    options = {"-d": "dcbm", "-m": "mtcopy", softdma: "softdma"}
+def module_options(kernel: Kernel) -> list[str]:
+    """Return the options by which test programs get our modules."""
+    options = {"-d": "dcbm", "-m": "mtcopy", "-f": "softdma"}
     return [
         word for option, name in options.items() for word in (option, str(module(kernel, name)))
     ]

@@ -358,7 +358,7 @@ def engines(ours: str = "pagehaul") -> list[Outcome]:
     """Check the copy engines while everything goes wrong that can."""
     kernel = build.build(ours)
     words = ["-b", str(_ENGINE_MB), "-c", str(_ENGINE_CYCLES)]
-    words += build.module_options(kernel, softdma="-s")
+    words += build.module_options(kernel)
     return _our_programs(
         "engines", "migrate_engine", [("pagehaul", [shlex.join(words)])], ours=ours
     )

@@ -621,16 +621,13 @@ int main(int argc, char **argv)
 	};
 	int opt;
 
-	while ((opt = getopt(argc, argv, "b:c:d:m:s:")) != -1) {
+	while ((opt = getopt(argc, argv, "b:c:d:f:m:")) != -1) {
 		switch (opt) {
 		case 'b':
 			megabytes = strtoul(optarg, NULL, 10);
 			break;
 		case 'c':
 			cycles = strtoul(optarg, NULL, 10);
-			break;
-		case 's':
-			softdma_path = optarg;
 			break;
 		default:
 			if (!module_option(opt, optarg))

@@ -110,7 +110,7 @@ int module_unload(const char *name);
 /* Set a knob of a copy engine, or fail the test. */
 void engine_knob(const char *engine, const char *knob, uint64_t value);
 
-/* The paths of our modules, NULL for none, by -d, -m and, mostly, -f. */
+/* The paths of our modules, NULL for none, by -d, -m and -f. */
 extern const char *dcbm_path, *mtcopy_path, *softdma_path;
 /* Takes one of them; false for another option. */
 bool module_option(int option, const char *path);
