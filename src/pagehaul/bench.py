@@ -38,8 +38,9 @@ class Effort:
 
     All kernels are booted together `boots` times. In a boot every cell is measured in `rounds`
     rounds, which go through all kernels and methods of a shape, so that they see the same noise. A
-    cell moves about target_mb MiB a boot, in at least min_reps and at most max_reps moves. timeout
-    is for one boot, in seconds.
+    cell moves about target_mb MiB a boot, in at least min_reps and at most max_reps repetitions,
+    which go there and back where that can be, unless each move counts. timeout is for one boot, in
+    seconds.
     """
 
     boots: int
@@ -48,6 +49,11 @@ class Effort:
     min_reps: int
     max_reps: int
     timeout: float
+    each_counts: bool = False
+
+    def ways(self, cell: Cell) -> int:
+        """Return how many moves make one repetition of a cell."""
+        return 1 if self.each_counts else cell.ways
 
 
 EFFORTS = {
@@ -61,17 +67,21 @@ EFFORTS = {
     ("faults", False): Effort(2, 5, 1, 10, 10, 7200.0),
     ("fault-icount", True): Effort(1, 1, 1, 5, 5, 600.0),
     ("fault-icount", False): Effort(1, 1, 1, 10, 10, 3600.0),
-    ("icount", True): Effort(1, 1, 4, 5, 25, 600.0),
-    ("icount", False): Effort(2, 1, 4, 5, 25, 3600.0),
+    ("icount", True): Effort(1, 1, 4, 5, 25, 600.0, each_counts=True),
+    ("icount", False): Effort(2, 1, 4, 5, 25, 3600.0, each_counts=True),
 }
 
 
 @dataclass
 class Samples:
-    """What was measured of one cell, all boots and rounds together."""
+    """What was measured of one cell, all boots and rounds together.
+
+    A repetition gives one figure of gbps, of pages and of cpu_ns, and in ns the nanoseconds of one
+    of its moves.
+    """
 
     gbps: list[float] = field(default_factory=list)
-    ns: list[int] = field(default_factory=list)
+    ns: list[float] = field(default_factory=list)
     pages: list[int] = field(default_factory=list)
     cpu_ns: list[int] = field(default_factory=list)
     touch_ns: list[int] = field(default_factory=list)
@@ -263,7 +273,8 @@ def _measure_kind(
             raise PagehaulError(f"movebench measured {len(found)} of {len(order)} cells")
         for _, line in found:
             index = int(line["label"])
-            _collect(line, *cells[index], samples[index], tally)
+            name, cell = cells[index]
+            _collect(line, name, cell, effort.ways(cell), samples[index], tally)
     measured = [(cells[index], samples[index]) for index in samples if samples[index].gbps]
     rows = [_row(name, cell, found, kind) for (name, cell), found in measured]
     if "icount" in kind:
@@ -297,9 +308,9 @@ def turns(
             for kernel in kernels if forward else reversed(kernels):
                 mine = [(index, cell) for index, (_, cell) in members if cell.kernel == kernel]
                 for place, (index, cell) in enumerate(mine):
-                    reps = -(-_reps(cell, effort) // effort.rounds)
+                    moves = -(-_reps(cell, effort) // effort.rounds) * effort.ways(cell)
                     warm_up = int(_warms_up(cell, number, place))
-                    order.append(Turn(kernel, _plan_line(index, cell, reps, warm_up, nodes)))
+                    order.append(Turn(kernel, _plan_line(index, cell, moves, warm_up, nodes)))
     return order
 
 
@@ -340,9 +351,9 @@ def _plan_line(index: int, cell: Cell, reps: int, warmups: int, nodes: tuple[int
 
 
 def _collect(
-    line: dict[str, Any], experiment: str, cell: Cell, samples: Samples, tally: Tally
+    line: dict[str, Any], experiment: str, cell: Cell, ways: int, samples: Samples, tally: Tally
 ) -> None:
-    """Add one line of movebench to the samples of its cell."""
+    """Add one line of movebench to the samples of its cell, `ways` moves to each."""
     where = f"{experiment}, {shape_label(cell.shape.folio_kb, cell.shape.folios)}"
     if cell.condition:
         where += f", {cell.condition}"
@@ -362,10 +373,12 @@ def _collect(
         tally.note(
             f"{where}, {cell.method}: {line['not_moved']} folios did not move: {line['statuses']}"
         )
-    for ns, cpu_ns, moved in zip(line["ns"], line["cpu_ns"], line["moved_bytes"], strict=True):
+    moves = zip(line["ns"], line["cpu_ns"], line["moved_bytes"], strict=True)
+    for repetition in zip(*[moves] * ways, strict=True):
+        ns, cpu_ns, moved = (sum(figures) for figures in zip(*repetition, strict=True))
         if moved:
             samples.cpu_ns.append(cpu_ns)
-            samples.ns.append(ns)
+            samples.ns.append(ns / ways)
             samples.pages.append(moved // BASE_PAGE)
             samples.gbps.append(moved / ns)
     samples.user_ns += line.get("user_ns", [])

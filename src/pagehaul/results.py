@@ -106,11 +106,11 @@ class Faults:
 class Row:
     """One cell of an experiment on one kernel.
 
-    gbps are 10^9 bytes a second, one figure for each timed move. vs_vanilla is median_gbps by that
-    of the baseline row of the same experiment, condition and shape: vanilla's serial one or, where
-    no vanilla kernel ran, Pagehaul's with the feature off. It is None where there is no baseline,
-    as are vs_vanilla_min and vs_vanilla_max, the slowest and the fastest move by the baseline's
-    median.
+    gbps are 10^9 bytes a second, one figure for each repetition, which is a timed move, or two of
+    them, there and back. vs_vanilla is median_gbps by that of the baseline row of the same
+    experiment, condition and shape: vanilla's serial one or, where no vanilla kernel ran,
+    Pagehaul's with the feature off. It is None where there is no baseline, as are vs_vanilla_min
+    and vs_vanilla_max, the slowest and the fastest repetition by the baseline's median.
     instructions_per_page is for one base page of 4 KiB, and None where instructions were not
     counted. counters are changes of kernel counters during all timed moves. touch is what a thread
     saw that used the memory meanwhile, None where there was none. remap is None where the kernel

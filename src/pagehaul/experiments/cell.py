@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 BASE_PAGE = 4096
+PMD_KB = 2048
 
 # Where the knobs of the engine of DMA channels are, below those of Pagehaul.
 DCBM = "engines/dcbm"
@@ -27,6 +28,11 @@ class Shape:
     def bytes(self) -> int:
         """Bytes of all folios together."""
         return self.folio_kb * 1024 * self.folios
+
+    @property
+    def returns(self) -> bool:
+        """Whether its folios can be moved back as they are: others may be split by that."""
+        return self.hugetlb or self.folio_kb in (BASE_PAGE // 1024, PMD_KB)
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,11 @@ class Cell:
             "offloading": 1,
         }
         return {f"{DCBM}/{name}": str(value) for name, value in knobs.items()}
+
+    @property
+    def ways(self) -> int:
+        """Moves that make one repetition: there and back where that can be, else one."""
+        return 2 if self.shape.returns and self.reason is None and self.load is None else 1
 
     @property
     def callers(self) -> int:
