@@ -51,6 +51,10 @@ _GIGANTIC_GUEST = replace(
     GUEST, memory_mb=_GIGANTIC_MEMORY_MB, append=("hugepagesz=1G", "hugepages=0:1,1:1")
 )
 
+# A page of 1 GB on the second node for the contiguous memory allocator, lent to others until then.
+# The kernel itself must not be there.
+_CONTIG_GUEST = replace(GUEST, memory_mb=4096, append=("hugetlb_cma=1:1G", "nokaslr"))
+
 # Machines at the edge, and the modes that they can be in. A small node is soon full.
 _EDGE = vm.Guest(cpus=2, nodes=2, memory_mb=1024)
 _BOUNDARIES = {
@@ -340,6 +344,11 @@ def boundaries(ours: str = "pagehaul") -> list[Outcome]:
             ),
         )
     return outcomes
+
+
+def contig(ours: str = "pagehaul") -> list[Outcome]:
+    """Check what is moved out of the way of a page of 1 GB, in every mode."""
+    return _our_programs("contig", "migrate_contig", _ALL_MODES, _CONTIG_GUEST, ours)
 
 
 def mlock(ours: str = "pagehaul") -> list[Outcome]:

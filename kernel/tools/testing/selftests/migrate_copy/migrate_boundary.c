@@ -25,16 +25,6 @@
 /* Pages that the kernel may keep to itself after so many deaths. */
 #define KEPT		(8 * MB / PAGE)
 
-static uint64_t node_free(int node)
-{
-	char path[64], name[32];
-
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo",
-		 node);
-	snprintf(name, sizeof(name), "Node %d MemFree:", node);
-	return file_count(path, name) * KB;
-}
-
 /* Takes most of what is free on a node; it cannot be swapped out. */
 static char *fill_node(int node, size_t *size)
 {

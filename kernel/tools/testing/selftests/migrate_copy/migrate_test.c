@@ -225,6 +225,16 @@ uint64_t free_pages(void)
 	return file_count("/proc/vmstat", "nr_free_pages");
 }
 
+uint64_t node_free(int node)
+{
+	char path[64], name[32];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo",
+		 node);
+	snprintf(name, sizeof(name), "Node %d MemFree:", node);
+	return file_count(path, name) * KB;
+}
+
 bool file_exists(const char *path)
 {
 	return !access(path, F_OK);

@@ -99,6 +99,8 @@ int file_read_number(const char *path, uint64_t *value);
 uint64_t file_count(const char *path, const char *name);
 /* Pages that are free when the page cache and the CPUs hold nothing back. */
 uint64_t free_pages(void);
+/* Bytes of a node that are free. */
+uint64_t node_free(int node);
 bool file_exists(const char *path);
 #define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
 #define ENGINES_DIR	KNOB_DIR "/engines"
@@ -254,6 +256,10 @@ void frozen_device(int *dev, int *thaw);
 /* Thaw what a test may have left frozen. */
 void thaw_all(void);
 int direct_file(size_t size, uint64_t seed);
+
+/* A file of the pool of a node with hugetlb pages of a size. */
+void hugetlb_path(char *path, size_t size, size_t folio, int node,
+		  const char *name);
 
 /* Allow anonymous folios of one size only, or of none (0); or skip the test. */
 void thp_only(size_t folio);

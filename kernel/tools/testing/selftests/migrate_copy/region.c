@@ -127,8 +127,8 @@ static void thp_path(char *path, size_t size, size_t folio)
 	snprintf(path, size, THP_DIR "/hugepages-%zukB/enabled", folio / KB);
 }
 
-static void hugetlb_path(char *path, size_t size, size_t folio, int node,
-			 const char *name)
+void hugetlb_path(char *path, size_t size, size_t folio, int node,
+		  const char *name)
 {
 	snprintf(path, size,
 		 "/sys/devices/system/node/node%d/hugepages/hugepages-%zukB/%s",
