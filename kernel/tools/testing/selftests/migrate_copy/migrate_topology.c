@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +27,6 @@
 #include <unistd.h>
 
 #include "migrate_test.h"
-
-#ifndef MPOL_MF_MOVE_MT
-#define MPOL_MF_MOVE_MT	0x8000
-#endif
 
 #define MAX_CPUS	64
 #define MAX_NODES	16
@@ -46,6 +43,14 @@
 #define ROUNDS		60
 /* Moves beside busy CPUs. */
 #define BUSY_MOVES	6
+/*
+ * Moves until a real-time task has taken the CPU of a helper in the middle of a
+ * batch so often; how long a move lasts at least then, and at most (s).
+ */
+#define TAKEN_MOVES	200
+#define TAKEN		3
+#define TAKEN_MIN_S	0.2
+#define TAKEN_MAX_S	10
 #define HOTPLUG_S	12
 #define HOTPLUG_MIN	4
 
@@ -695,6 +700,97 @@ static void test_priority(const void *arg)
 	in_group(list, beside_hog, arg);
 }
 
+/* When the real-time task takes the CPU, and whether it is to leave it again. */
+struct taker {
+	atomic_uint go;
+	atomic_uint stop;
+	atomic_uint delay_us;
+};
+
+/* Takes its CPU after a time, each time it is told to, and until it is told. */
+static void take_turns(struct taker *taker, int cpu)
+{
+	struct sched_param param = { .sched_priority = 1 };
+	unsigned int turn = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin(0, cpu);
+	if (sched_setscheduler(0, SCHED_FIFO, &param))
+		_exit(1);
+	for (;;) {
+		while (taker->go == turn)
+			usleep(100);
+		turn++;
+		usleep(taker->delay_us);
+		while (taker->stop < turn)
+			;
+	}
+}
+
+/*
+ * In a cpuset of two CPUs: one for the caller, and one for its helper, until a
+ * task takes that which no workqueue may disturb. The scheduler lets ordinary
+ * tasks have a little of each second even then, so that the batch ends.
+ */
+static void beside_taker(const void *arg)
+{
+	struct taker *taker = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	double start, took, alone = 0, longest = 0;
+	int move, taken = 0;
+	struct region r;
+	pid_t pid;
+
+	require(taker != MAP_FAILED, "no memory");
+	mode_enter(MODE_PARALLEL);
+	pin(0, cpu_list[0]);
+	region_make_own(&r, &base_pages);
+	teams_of(1);
+	pid = fork();
+	if (!pid)
+		take_turns(taker, cpu_list[1]);
+	for (move = 0; move < TAKEN_MOVES && taken < TAKEN; move++) {
+		int to = nodes[(move + 1) % 2];
+
+		if (move) {
+			taker->delay_us = rnd(1e6 * alone);
+			taker->go = move;
+		}
+		start = now();
+		require(!move_range(r.map, r.size, to, MPOL_MF_MOVE),
+			"not moved");
+		took = now() - start;
+		taker->stop = move;
+		require(region_on_node(&r, to), "after %d moves", move);
+		if (!move)
+			alone = took;
+		if (took > longest)
+			longest = took;
+		taken += took > TAKEN_MIN_S + alone;
+		/* It must be seen to wait, and the CPU to be idle. */
+		usleep(ORDER_PAUSE_US);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	require(region_intact(&r), "content");
+	ksft_print_msg("%d moves, alone %.0f ms, %d times held up, longest %.0f ms\n",
+		       move, 1e3 * alone, taken, 1e3 * longest);
+	require(taken, "no helper lost its CPU");
+	require(longest < TAKEN_MAX_S, "held up too long");
+	region_free(&r);
+}
+
+static void test_realtime(const void *arg)
+{
+	char list[32];
+
+	if (nr_cpus < 2 || nr_nodes < 2)
+		skip("needs two CPUs and two nodes with memory");
+	random_start(1, 0);
+	snprintf(list, sizeof(list), "%d,%d", cpu_list[0], cpu_list[1]);
+	in_group(list, beside_taker, arg);
+}
+
 static int cpu_set_online(int cpu, bool online)
 {
 	char path[128];
@@ -787,6 +883,7 @@ static const struct {
 	{ "cpuset: help for a pinned task, none from outside", test_cpuset,
 	  &(const bool){ true } },
 	{ "priority: busy CPUs", test_priority, NULL },
+	{ "real-time: a task takes the CPU of a helper", test_realtime, NULL },
 	{ "hot-plug: CPUs come and go", test_hotplug, NULL },
 };
 
