@@ -5,11 +5,11 @@ import argparse
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pagehaul import build, cprogs, host, kernbench, report, ui
 from pagehaul.errors import PagehaulError
@@ -76,8 +76,8 @@ EFFORTS = {
 class Samples:
     """What was measured of one cell, all boots and rounds together.
 
-    A repetition gives one figure of gbps, of pages and of cpu_ns, and in ns the nanoseconds of one
-    of its moves.
+    A repetition of several moves gives one figure of each: pages and cpu_ns are sums, the longest
+    touch is that of all, and other times are those of one of its moves.
     """
 
     gbps: list[float] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Samples:
     cpu_ns: list[int] = field(default_factory=list)
     touch_ns: list[int] = field(default_factory=list)
     hogs: list[tuple[float, float]] = field(default_factory=list)
-    remaps_ns: list[tuple[int, int, int]] = field(default_factory=list)
+    remaps_ns: list[tuple[float, float, float]] = field(default_factory=list)
     user_ns: list[int] = field(default_factory=list)
     latency_ns: list[int] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
@@ -109,6 +109,8 @@ class Tally:
 
 
 Named = tuple[str, Cell]
+
+_T = TypeVar("_T")
 
 # What a machine lacks that is not of a kind.
 _WHY_NOT = {
@@ -350,6 +352,11 @@ def _plan_line(index: int, cell: Cell, reps: int, warmups: int, nodes: tuple[int
     return " ".join(words)
 
 
+def _repetitions(moves: Iterable[_T], ways: int) -> Iterator[tuple[_T, ...]]:
+    """Put what was seen of moves together by repetitions."""
+    return zip(*[iter(moves)] * ways, strict=True)
+
+
 def _collect(
     line: dict[str, Any], experiment: str, cell: Cell, ways: int, samples: Samples, tally: Tally
 ) -> None:
@@ -374,7 +381,7 @@ def _collect(
             f"{where}, {cell.method}: {line['not_moved']} folios did not move: {line['statuses']}"
         )
     moves = zip(line["ns"], line["cpu_ns"], line["moved_bytes"], strict=True)
-    for repetition in zip(*[moves] * ways, strict=True):
+    for repetition in _repetitions(moves, ways):
         ns, cpu_ns, moved = (sum(figures) for figures in zip(*repetition, strict=True))
         if moved:
             samples.cpu_ns.append(cpu_ns)
@@ -383,11 +390,17 @@ def _collect(
             samples.gbps.append(moved / ns)
     samples.user_ns += line.get("user_ns", [])
     samples.latency_ns += line.get("latency_ns", [])
-    samples.touch_ns += line.get("touch_ns", [])
-    for ns, hog_ns in zip(line["ns"], line.get("hog_ns", []), strict=False):
-        samples.hogs.append((hog_ns / (cell.hogs * ns), cell.hogs * ns - hog_ns))
+    samples.touch_ns += map(max, _repetitions(line.get("touch_ns", []), ways))
+    hogs = zip(line["ns"], line.get("hog_ns", []), strict=False)
+    for beside in _repetitions(hogs, ways):
+        ns, hog_ns = (sum(figures) for figures in zip(*beside, strict=True))
+        share = hog_ns / (cell.hogs * ns)
+        samples.hogs.append((share, (cell.hogs * ns - hog_ns) / ways))
     if "first_ns" in line:
-        samples.remaps_ns += zip(line["first_ns"], line["last_ns"], line["away_ns"], strict=True)
+        remaps = zip(line["first_ns"], line["last_ns"], line["away_ns"], strict=True)
+        for repetition in _repetitions(remaps, ways):
+            first, last, away = (sum(times) / ways for times in zip(*repetition, strict=True))
+            samples.remaps_ns.append((first, last, away))
     for name, value in line["counters"].items():
         samples.counters[name] = samples.counters.get(name, 0) + value
 

@@ -109,7 +109,7 @@ def _log_axis(axes: Axes, places: Sequence[int], labels: Sequence[str]) -> None:
 
 
 def _lines(axes: Axes, rows: Sequence[Row], heads: Sequence[Column], by: str) -> None:
-    """Ratios with their slowest and fastest move, by folio size or by number of folios."""
+    """Ratios with the slowest and the fastest, by folio size or by number of folios."""
     for head in _compared(rows):
         mine = [row for row in rows if column_of(row) == head and row.vs_vanilla is not None]
         mine.sort(key=lambda row: getattr(row, by))

@@ -27,7 +27,7 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Touch:
-    """Longest touch of the memory during each of `moves`, in ns: of half of them, 99%, and all."""
+    """Longest touch of the memory in each of `moves` repetitions, in ns: of half, 99%, and all."""
 
     moves: int
     p50_ns: int
@@ -46,7 +46,7 @@ def touch_of(times_ns: Sequence[int]) -> Touch | None:
 
 @dataclass(frozen=True)
 class Remap:
-    """How long folios are out of the page tables: medians over `moves`, in ns.
+    """How long folios are out of the page tables: medians over `moves` repetitions, in ns.
 
     first_ns and last_ns are from the start of the call until the first, and the last, of its folios
     is accessible again; away_ns is the longest time for which a folio is not.
@@ -58,8 +58,8 @@ class Remap:
     away_ns: float
 
 
-def remap_of(moves_ns: Sequence[tuple[int, int, int]]) -> Remap | None:
-    """Return the medians of first, last and away of all moves, None if there are none."""
+def remap_of(moves_ns: Sequence[tuple[float, float, float]]) -> Remap | None:
+    """Return the medians of first, last and away of all repetitions, None if there are none."""
     if not moves_ns:
         return None
     first, last, away = (float(statistics.median(times)) for times in zip(*moves_ns, strict=True))
@@ -68,10 +68,10 @@ def remap_of(moves_ns: Sequence[tuple[int, int, int]]) -> Remap | None:
 
 @dataclass(frozen=True)
 class Hog:
-    """What hogs on all CPUs got: medians over `moves`.
+    """What hogs on all CPUs got: medians over `moves` repetitions.
 
-    share is the CPU time they used during a move by that of all CPUs; lost_ns, in nanoseconds, is
-    what they did not get of it.
+    share is the CPU time they used during the moves by that of all CPUs; lost_ns, in nanoseconds,
+    is what they did not get of it during one of them.
     """
 
     moves: int
@@ -80,7 +80,7 @@ class Hog:
 
 
 def hog_of(moves: Sequence[tuple[float, float]]) -> Hog | None:
-    """Return the medians of share and loss of all moves, None if there are none."""
+    """Return the medians of share and loss of all repetitions, None if there are none."""
     if not moves:
         return None
     share, lost = (float(statistics.median(figures)) for figures in zip(*moves, strict=True))

@@ -157,7 +157,7 @@ def experiment_table(results: Results, experiment: str) -> Table:
         f"{column_label(head)}, GB/s" if head == baseline else column_label(head) for head in heads
     ]
     ran_on = accelerator(results, experiment)
-    caption = "Median speed by the first column's (slowest to fastest move)."
+    caption = "Median speed by the first column's (slowest to fastest)."
     if "off" in labels:
         caption += " off, batch, CPUs: Pagehaul's kernel with the feature off, with batch copy by"
         caption += " the caller alone, with copies shared by so many CPUs, and, as is the default,"
@@ -220,7 +220,7 @@ def _touch_table(results: Results, experiment: str) -> Table:
     header = (
         "folios",
         "method",
-        "moves",
+        "times",
         "median, us",
         "99%, us",
         "longest, us",
@@ -228,9 +228,9 @@ def _touch_table(results: Results, experiment: str) -> Table:
         "speed",
     )
     caption = (
-        "The longest time, in microseconds, that a thread waited for a word of the memory during a "
-        "move: of half of the moves, of 99%, of all; lower is better. speed: of the move beside "
-        "it, by vanilla's."
+        "The longest time, in microseconds, that a thread waited for a word of the memory while it "
+        "moved there and back: of half of the times, of 99%, of all; lower is better. speed: of "
+        "the moves beside it, by vanilla's."
     )
     return Table(_title(experiment), caption, header, tuple(body))
 
@@ -255,10 +255,10 @@ def _busy_table(results: Results, experiment: str) -> Table:
                 *hog,
             )
         )
-    header = ("folios", "machine", "method", "moves", "speed", "hogs get", "hogs lose, ms a move")
+    header = ("folios", "machine", "method", "times", "speed", "hogs get", "hogs lose, ms a move")
     caption = (
         "busy: beside a worker of stress-ng --cpu on every CPU. Speed: vanilla's in GB/s, the "
-        "others' by vanilla's on the same machine, idle or busy (slowest to fastest move). hogs "
+        "others' by vanilla's on the same machine, idle or busy (slowest to fastest). hogs "
         "get: CPU time that the workers had during a move, of all CPUs' time. hogs lose: the rest "
         "of it (and by vanilla's; lower is better). Medians. "
         f"{_ran_on(accelerator(results, experiment))}"
@@ -317,7 +317,7 @@ def _remap_table(results: Results, experiment: str) -> Table:
     header = (
         "folios",
         "method",
-        "moves",
+        "times",
         "call, us",
         "first, us",
         "last, us",
@@ -339,7 +339,11 @@ def _cpu_table(results: Results, experiment: str) -> Table:
         baseline = find_baseline(row, rows)
         if row.cpu_ns_per_page is None or baseline is None or not baseline.cpu_ns_per_page:
             continue
-        by_dma = row.counters.get("migrate_copy.bytes_engines", 0) / (row.bytes * len(row.gbps))
+        copied = {
+            name: row.counters.get(f"migrate_copy.bytes_{name}", 0)
+            for name in ("engines", "helpers", "caller")
+        }
+        by_dma = copied["engines"] / (sum(copied.values()) or 1)
         body.append(
             (
                 shape_label(*row.shape),
@@ -353,7 +357,7 @@ def _cpu_table(results: Results, experiment: str) -> Table:
     header = ("folios", "method", "speed", "by DMA", "CPU, ns a page", "by vanilla's")
     ran_on = accelerator(results, experiment)
     caption = (
-        "Speed: vanilla's in GB/s, the others' by vanilla's (slowest to fastest move). by DMA: how "
+        "Speed: vanilla's in GB/s, the others' by vanilla's (slowest to fastest). by DMA: how "
         "much of the content channels copied. CPU: time of the caller, and of CPUs that help it, "
         "for a base page of 4 KB, without that of the channels; lower is better. "
         f"{_ran_on(ran_on)}{_channels_caveat(rows, ran_on)}"

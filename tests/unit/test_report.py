@@ -46,7 +46,11 @@ def row(
         vs_vanilla_min=None,
         vs_vanilla_max=None,
         instructions_per_page=instructions,
-        counters={"migrate_copy.bytes_engines": by_dma},
+        counters={
+            "migrate_copy.bytes_engines": by_dma,
+            "migrate_copy.bytes_caller": by_dma // 2,
+            "migrate_copy.bytes_helpers": by_dma // 2,
+        },
         touch=touch,
         remap=remap,
         settings=settings or {},
