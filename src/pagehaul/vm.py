@@ -133,8 +133,9 @@ class Guest:
     memory_mb (MiB) evenly over all nodes; memory_only_nodes come after those with CPUs, further
     away from every other node, as CXL memory is. topology is the tail of qemu's -smp, such as
     "sockets=1,dies=2,cores=2,threads=1". accel "auto" is KVM where a guest really boots on it, else
-    TCG. icount counts one nanosecond an instruction, on one CPU under TCG. append is for the kernel
-    command line.
+    TCG. icount counts one nanosecond an instruction, on one CPU under TCG. in_turn has all CPUs
+    emulated by one thread, where the kernel's code is patched so often that QEMU would trip over
+    it (see _EmulationBroke). append is for the kernel command line.
     """
 
     cpus: int = 2
@@ -144,6 +145,7 @@ class Guest:
     topology: str | None = None
     accel: str = "auto"
     icount: bool = False
+    in_turn: bool = False
     append: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -577,7 +579,7 @@ def _machine(guest: Guest) -> list[str]:
         if guest.icount:
             options += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]
         else:
-            options += ["-accel", "tcg,thread=multi"]
+            options += ["-accel", f"tcg,thread={'single' if guest.in_turn else 'multi'}"]
     cpus = guest.node_cpus()
     for node, size in enumerate(guest.node_memory_mb()):
         # The first touch of a page on the host costs more than its migration in the guest.

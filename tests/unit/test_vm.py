@@ -336,6 +336,7 @@ def test_no_two_nodes_share_a_socket(cpus: int, nodes: int, expected: str) -> No
 def test_emulation_has_no_byte_wise_copies() -> None:
     assert "-cpu max,-erms,-fsrm" in options(Guest(accel="tcg"))
     assert "tcg,thread=multi" in options(Guest(accel="tcg"))
+    assert "tcg,thread=single" in options(Guest(accel="tcg", in_turn=True))
     counted = options(Guest(cpus=1, icount=True, accel="tcg"))
     assert "-icount shift=0,sleep=off" in counted and "tcg,thread=single" in counted
     assert "tcg" not in options(Guest(accel="kvm"))
