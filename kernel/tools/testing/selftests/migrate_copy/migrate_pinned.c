@@ -528,7 +528,7 @@ static void test_concurrent(const void *arg)
 		}
 		if (now() >= start + DURATION_S && moves >= MIN_MOVES &&
 		    done >= MIN_WORK &&
-		    (evidence_helpers(&ev) ||
+		    ((evidence_helpers(&ev) && evidence_folios(&ev, MIN_MOVES)) ||
 		     variant->kind->flags & KIND_UNBATCHED))
 			break;
 	}

@@ -432,6 +432,13 @@ bool evidence_helpers(const struct evidence *ev)
 	       stat_read("bytes_helpers") > ev->helpers_before;
 }
 
+/* Have so many folios been copied in batches? True in modes that do not count. */
+bool evidence_folios(const struct evidence *ev, size_t folios)
+{
+	return ev->mode == MODE_PLAIN || ev->mode == MODE_OFF ||
+	       stat_read("folios_copied") >= ev->folios_before + folios;
+}
+
 /* Was a folio left out for its references? True in modes that do not count. */
 bool evidence_refs(const struct evidence *ev)
 {

@@ -84,6 +84,7 @@ struct evidence {
 
 void evidence_start(struct evidence *ev, enum copy_mode mode);
 bool evidence_helpers(const struct evidence *ev);
+bool evidence_folios(const struct evidence *ev, size_t folios);
 bool evidence_refs(const struct evidence *ev);
 bool evidence_untouched(const struct evidence *ev);
 uint64_t stat_read(const char *name);
