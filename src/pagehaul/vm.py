@@ -576,10 +576,10 @@ def _machine(guest: Guest) -> list[str]:
             # Linux looks for dies where qemu describes them only on an Intel CPU.
             cpu += ",vendor=GenuineIntel"
         options += ["-cpu", cpu]
+        one = guest.icount or guest.in_turn
+        options += ["-accel", f"tcg,thread={'single' if one else 'multi'}"]
         if guest.icount:
-            options += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]
-        else:
-            options += ["-accel", f"tcg,thread={'single' if guest.in_turn else 'multi'}"]
+            options += ["-icount", "shift=0,sleep=off"]
     cpus = guest.node_cpus()
     for node, size in enumerate(guest.node_memory_mb()):
         # The first touch of a page on the host costs more than its migration in the guest.
