@@ -589,8 +589,30 @@ static void test_cpuset(const void *arg)
 	in_group(list, pinned ? move_pinned : move_within, allowed);
 }
 
-/* Returns when the CPU is busy. */
-static pid_t hog_start(int cpu, bool realtime)
+/* When a hog takes its CPU, and whether it is to leave it again. */
+struct turns {
+	atomic_uint go;
+	atomic_uint stop;
+	atomic_uint delay_us;
+};
+
+/* Takes the CPU after a time, each time it is told to, and until it is told. */
+static void take_turns(struct turns *turns)
+{
+	unsigned int turn = 0;
+
+	for (;;) {
+		while (turns->go == turn)
+			usleep(100);
+		turn = turns->go;
+		usleep(turns->delay_us);
+		while (turns->stop < turn)
+			;
+	}
+}
+
+/* Returns when the CPU is busy, or, with turns, when it can be. */
+static pid_t hog_start(int cpu, bool realtime, struct turns *turns)
 {
 	struct sched_param param = { .sched_priority = 1 };
 	int ready[2];
@@ -599,6 +621,7 @@ static pid_t hog_start(int cpu, bool realtime)
 
 	require(!pipe(ready), "no pipe");
 	pid = fork();
+	require(pid >= 0, "cannot fork");
 	if (pid) {
 		close(ready[1]);
 		require(read(ready[0], &byte, 1) == 1, "no hog");
@@ -610,6 +633,8 @@ static pid_t hog_start(int cpu, bool realtime)
 	if ((realtime && sched_setscheduler(0, SCHED_FIFO, &param)) ||
 	    write(ready[1], &byte, 1) != 1)
 		_exit(1);
+	if (turns)
+		take_turns(turns);
 	for (;;)
 		;
 }
@@ -663,7 +688,7 @@ static void beside_hog(const void *arg)
 	region_make_own(&r, &base_pages);
 	teams_of(nr_cpus - 1);
 	trace_start();
-	hog = hog_start(other, false);
+	hog = hog_start(other, false, NULL);
 
 	knob("priority", "normal");
 	require(!move_beside(&r, MPOL_MF_MOVE).wakes, "a busy CPU is asked");
@@ -686,7 +711,7 @@ static void beside_hog(const void *arg)
 	hog_stop(hog);
 
 	/* The scheduler gives a little time to others even then. */
-	hog = hog_start(other, true);
+	hog = hog_start(other, true, NULL);
 	seen = move_beside(&r, MPOL_MF_MOVE | MPOL_MF_MOVE_MT);
 	hog_stop(hog);
 	require(2 * seen.wakes < BUSY_MOVES, "a real-time task is disturbed");
@@ -704,87 +729,40 @@ static void test_priority(const void *arg)
 	in_group(list, beside_hog, arg);
 }
 
-/* When the real-time task takes the CPU, and whether it is to leave it again. */
-struct taker {
-	atomic_uint go;
-	atomic_uint stop;
-	atomic_uint delay_us;
-};
-
-/* Takes its CPU after a time, each time it is told to, and until it is told. */
-static void take_turns(struct taker *taker, int cpu, int ready)
-{
-	struct sched_param param = { .sched_priority = 1 };
-	unsigned int turn = 0;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	pin(0, cpu);
-	if (sched_setscheduler(0, SCHED_FIFO, &param) ||
-	    write(ready, "", 1) != 1)
-		_exit(1);
-	for (;;) {
-		while (taker->go == turn)
-			usleep(100);
-		turn = taker->go;
-		usleep(taker->delay_us);
-		while (taker->stop < turn)
-			;
-	}
-}
-
-static pid_t start_taker(struct taker *taker, int cpu)
-{
-	int ready[2];
-	char byte;
-	pid_t pid;
-
-	require(!pipe(ready), "no pipe");
-	pid = fork();
-	require(pid >= 0, "cannot fork");
-	if (!pid) {
-		close(ready[0]);
-		take_turns(taker, cpu, ready[1]);
-	}
-	close(ready[1]);
-	require(read(ready[0], &byte, 1) == 1, "no real-time task");
-	close(ready[0]);
-	return pid;
-}
-
 /*
  * In a cpuset of two CPUs: one for the caller, and one for its helper, until a
  * task takes that which no workqueue may disturb. The scheduler lets ordinary
  * tasks have a little of each second even then, so that the batch ends.
  */
-static void beside_taker(const void *arg)
+static void beside_turns(const void *arg)
 {
-	struct taker *taker = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+	struct turns *turns = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	double start, took, alone = 1e9, longest = 0;
 	int move, taken = 0;
 	struct region r;
-	pid_t pid;
+	pid_t hog;
 
-	require(taker != MAP_FAILED, "no memory");
+	require(turns != MAP_FAILED, "no memory");
 	mode_enter(MODE_PARALLEL);
 	pin(0, cpu_list[0]);
 	region_make_own(&r, &base_pages);
 	teams_of(1);
 	trace_start();
-	pid = start_taker(taker, cpu_list[1]);
+	hog = hog_start(cpu_list[1], true, turns);
 	for (move = 0; move < TAKEN_MOVES && taken < TAKEN; move++) {
 		int to = nodes[(move + 1) % 2];
 
 		trace_clear();
 		if (move >= TAKEN_ALONE) {
-			taker->delay_us = rnd(1e6 * alone);
-			taker->go = move;
+			turns->delay_us = rnd(1e6 * alone);
+			turns->go = move;
 		}
 		start = now();
 		require(!move_range(r.map, r.size, to, MPOL_MF_MOVE),
 			"not moved");
 		took = now() - start;
-		taker->stop = move;
+		turns->stop = move;
 		require(region_on_node(&r, to), "after %d moves", move);
 		trace_read();
 		if (move < TAKEN_ALONE && took < alone)
@@ -795,8 +773,7 @@ static void beside_taker(const void *arg)
 		/* It must be seen to wait, and the CPU to be idle. */
 		usleep(ORDER_PAUSE_US);
 	}
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	hog_stop(hog);
 	require(region_intact(&r), "content");
 	ksft_print_msg("%d moves, alone %.0f ms, %d times held up, longest %.0f ms\n",
 		       move, 1e3 * alone, taken, 1e3 * longest);
@@ -814,7 +791,7 @@ static void test_realtime(const void *arg)
 		skip("needs two CPUs and two nodes with memory");
 	random_start(1, 0);
 	snprintf(list, sizeof(list), "%d,%d", cpu_list[0], cpu_list[1]);
-	in_group(list, beside_taker, arg);
+	in_group(list, beside_turns, arg);
 }
 
 static int cpu_set_online(int cpu, bool online)
