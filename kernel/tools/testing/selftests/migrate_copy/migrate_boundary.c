@@ -31,13 +31,8 @@ static char *fill_node(int node, size_t *size)
 	size_t step = 4 * MB, at = 0;
 	char *fill;
 
-	*size = node_free(node);
-	fill = mmap(NULL, *size, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	require(fill != MAP_FAILED, "cannot map");
-	require(!sys_mbind(fill, *size, MPOL_BIND, node, 0), "cannot bind");
 	/* In small steps: who takes too much of one node is killed. */
-	madvise(fill, *size, MADV_NOHUGEPAGE);
+	fill = node_map_free(node, size);
 	while (node_free(node) > LEFT + step && at + step <= *size) {
 		memset(fill + at, 1, step);
 		at += step;

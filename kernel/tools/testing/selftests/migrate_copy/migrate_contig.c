@@ -73,10 +73,7 @@ static char *take_ballast(int node, size_t *size)
 	size_t step = 4 * MB, at = 0;
 	char *map;
 
-	*size = node_free(node);
-	map = map_anon(*size, 0);
-	require(!sys_mbind(map, *size, MPOL_BIND, node, 0), "cannot bind");
-	madvise(map, *size, MADV_NOHUGEPAGE);
+	map = node_map_free(node, size);
 	while (mem_bytes("CmaFree:") + step / 2 > before) {
 		require(at + step <= *size, "the CMA lends nothing");
 		memset(map + at, 1, step);

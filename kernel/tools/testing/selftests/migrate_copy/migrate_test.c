@@ -235,6 +235,19 @@ uint64_t node_free(int node)
 	return file_count(path, name) * KB;
 }
 
+char *node_map_free(int node, size_t *size)
+{
+	char *map;
+
+	*size = node_free(node);
+	map = mmap(NULL, *size, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	require(map != MAP_FAILED, "cannot map: %s", strerror(errno));
+	require(!sys_mbind(map, *size, MPOL_BIND, node, 0), "cannot bind");
+	madvise(map, *size, MADV_NOHUGEPAGE);
+	return map;
+}
+
 bool file_exists(const char *path)
 {
 	return !access(path, F_OK);

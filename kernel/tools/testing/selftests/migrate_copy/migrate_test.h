@@ -102,6 +102,8 @@ uint64_t file_count(const char *path, const char *name);
 uint64_t free_pages(void);
 /* Bytes of a node that are free. */
 uint64_t node_free(int node);
+/* As many bytes, to be taken of that node by base pages when they are used. */
+char *node_map_free(int node, size_t *size);
 bool file_exists(const char *path);
 #define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
 #define ENGINES_DIR	KNOB_DIR "/engines"
