@@ -9,6 +9,7 @@
 #include <linux/jump_label.h>
 #include <linux/list.h>
 #include <linux/migrate_copy_windows.h>
+#include <linux/migrate_mode.h>
 #include <linux/mm.h>
 
 /*
@@ -77,7 +78,8 @@ static inline bool migrate_copy_enabled(void)
 void migrate_copy_batch(struct list_head *src_folios,
 			struct list_head *dst_folios, int reason,
 			unsigned int asked);
-int migrate_copy_hugetlb(struct folio *dst, struct folio *src);
+int migrate_copy_hugetlb(struct folio *dst, struct folio *src,
+			 enum migrate_mode mode);
 void migrate_copy_count_void(void);
 unsigned int migrate_copy_team_size(int reason, unsigned int asked);
 unsigned int
@@ -126,7 +128,8 @@ static inline void migrate_copy_batch(struct list_head *src_folios,
 {
 }
 
-static inline int migrate_copy_hugetlb(struct folio *dst, struct folio *src)
+static inline int migrate_copy_hugetlb(struct folio *dst, struct folio *src,
+				       enum migrate_mode mode)
 {
 	return folio_mc_copy(dst, src);
 }
@@ -238,6 +241,7 @@ static inline bool migrate_copy_drains_mapped(void)
  * migrate_copy_folio() - Copy one folio that no batch has copied.
  * @dst: The folio to copy to.
  * @src: The folio to copy from.
+ * @mode: What the migrate_folio callback was given.
  *
  * A hugetlb folio is migrated alone, so its copy is shared within the folio.
  * Anything else comes here because it must not be batched, possibly with a
@@ -247,10 +251,11 @@ static inline bool migrate_copy_drains_mapped(void)
  * Return: 0, -EHWPOISON if a machine check interrupted the copy, or -EAGAIN if a
  * copy engine may still write to @dst.
  */
-static inline int migrate_copy_folio(struct folio *dst, struct folio *src)
+static inline int migrate_copy_folio(struct folio *dst, struct folio *src,
+				     enum migrate_mode mode)
 {
 	if (migrate_copy_enabled() && folio_test_hugetlb(src))
-		return migrate_copy_hugetlb(dst, src);
+		return migrate_copy_hugetlb(dst, src, mode);
 	return folio_mc_copy(dst, src);
 }
 

@@ -25,7 +25,7 @@ struct page;
  * @max_folio_pages: Base pages of the largest folio.
  * @dst_nid: The node of the first destination.
  * @src_nid: The node of the first source.
- * @reason: The migrate_reason; MR_TYPES for a hugetlb folio.
+ * @reason: The migrate_reason.
  */
 struct migrate_copy_info {
 	unsigned long pages;

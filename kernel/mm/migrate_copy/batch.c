@@ -404,26 +404,30 @@ void migrate_copy_batch(struct list_head *src_folios,
  * migrate_copy_hugetlb() - Copy one hugetlb folio, shared with helpers.
  * @dst: The folio to copy to, as large as @src.
  * @src: The folio to copy from: locked, unmapped, its references checked.
+ * @mode: What the migrate_folio callback was given: the migrate_mode, what the
+ *	request asks for, and the migrate_reason above them.
  *
  * Context: Process context, may sleep. Takes no lock under which anybody may
  * sleep, and allocates nothing.
  * Return: 0, -EHWPOISON if a machine check interrupted the copy, or -EAGAIN if
  * an engine may still write to @dst.
  */
-int migrate_copy_hugetlb(struct folio *dst, struct folio *src)
+int migrate_copy_hugetlb(struct folio *dst, struct folio *src,
+			 enum migrate_mode mode)
 {
 	struct migrate_copy_window win __uninitialized;
+	int reason = mode >> MIGRATE_REASON_SHIFT;
 	unsigned long failed;
 
-	trace_migrate_copy_start(MR_TYPES);
-	window_init(&win, MR_TYPES, 0);
+	trace_migrate_copy_start(reason);
+	window_init(&win, reason, mode & (MIGRATE_MT | MIGRATE_HIGHPRI));
 	win.pairs[0].dst = dst;
 	win.pairs[0].src = src;
 	win.pages = folio_nr_pages(src);
 	win.nr = 1;
 	failed = copy_window(&win);
 	account(&win);
-	trace_migrate_copy_end(MR_TYPES, win.folios_done, win.pages_done,
+	trace_migrate_copy_end(reason, win.folios_done, win.pages_done,
 			       win.helper_pages_done);
 	if (likely(!failed))
 		return 0;

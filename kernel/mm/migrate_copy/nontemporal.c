@@ -112,7 +112,7 @@ void migrate_copy_nontemporal_done(void)
 
 /**
  * migrate_copy_is_nontemporal() - Shall a copy bypass the caches?
- * @reason: The migrate_reason of the request; MR_TYPES where it is not known.
+ * @reason: The migrate_reason of the request.
  * @nid: The node of the destination.
  *
  * Context: Any.

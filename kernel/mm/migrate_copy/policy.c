@@ -15,7 +15,6 @@
 
 #include "internal.h"
 
-/* The bit of the requests that do not say why: hugetlb's, in MR_TYPES. */
 #define ALL_REASONS	GENMASK(MR_TYPES - 1, 0)
 
 unsigned int migrate_copy_mt_page_copy = MIGRATE_COPY_MT_AUTO;
@@ -24,7 +23,7 @@ unsigned int migrate_copy_priority = MIGRATE_COPY_NORMAL;
 
 /**
  * migrate_copy_may_share() - May several CPUs work for a request?
- * @reason: Its migrate_reason; MR_TYPES where it is not known.
+ * @reason: Its migrate_reason.
  * @asked: What it asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  *
  * Context: Any.
@@ -41,8 +40,7 @@ bool migrate_copy_may_share(int reason, unsigned int asked)
 	case MIGRATE_COPY_MT_ALWAYS:
 		return true;
 	}
-	return reason >= MR_TYPES ||
-	       (READ_ONCE(migrate_copy_reasons) & BIT(reason));
+	return READ_ONCE(migrate_copy_reasons) & BIT(reason);
 }
 
 /**

@@ -8,15 +8,6 @@
 #include <linux/migrate.h>
 #include <linux/tracepoint.h>
 
-#ifndef _TRACE_MIGRATE_COPY_REASON
-#define _TRACE_MIGRATE_COPY_REASON
-/* hugetlb folios are copied one by one, without a reason at hand */
-static inline const char *migrate_copy_reason_name(int reason)
-{
-	return reason < MR_TYPES ? migrate_reason_names[reason] : "hugetlb";
-}
-#endif
-
 TRACE_EVENT(migrate_copy_start,
 
 	TP_PROTO(int reason),
@@ -24,7 +15,7 @@ TRACE_EVENT(migrate_copy_start,
 	TP_ARGS(reason),
 
 	TP_STRUCT__entry(
-		__string(reason, migrate_copy_reason_name(reason))
+		__string(reason, migrate_reason_names[reason])
 	),
 
 	TP_fast_assign(
@@ -42,7 +33,7 @@ TRACE_EVENT(migrate_copy_end,
 	TP_ARGS(reason, folios, pages, helper_pages),
 
 	TP_STRUCT__entry(
-		__string(reason, migrate_copy_reason_name(reason))
+		__string(reason, migrate_reason_names[reason])
 		__field(unsigned long,	folios)
 		__field(unsigned long,	pages)
 		__field(unsigned long,	helper_pages)

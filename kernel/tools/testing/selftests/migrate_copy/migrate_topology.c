@@ -41,8 +41,9 @@
 #define ORDER_PAUSE_US	20000
 /* Moves until a helper has had time to work. */
 #define ROUNDS		60
-/* Moves beside busy CPUs. */
+/* Moves beside busy CPUs, and with each answer to who may help. */
 #define BUSY_MOVES	6
+#define ASKED_MOVES	6
 /*
  * Moves until a real-time task has taken the CPU of a helper in the middle of a
  * batch so often; how much longer a move takes then, at least (s), and the most
@@ -67,6 +68,12 @@ static const struct kind base_pages = {
 
 static const struct kind huge_pages = {
 	.name = "thp", .backing = BACK_ANON, .folio = 2 * MB, .size = 16 * MB,
+};
+
+/* One page, which is one batch. */
+static const struct kind hugetlb_page = {
+	.name = "hugetlb", .backing = BACK_HUGETLB, .folio = 2 * MB,
+	.size = 2 * MB,
 };
 
 /* The online CPUs; core and cache are named by their first CPU. */
@@ -679,14 +686,19 @@ static struct busy move_beside(struct region *r, int flags)
 static void beside_hog(const void *arg)
 {
 	int caller = cpu_list[0], other = cpu_list[1];
+	const struct kind *kind = arg;
 	struct busy seen;
 	struct region r;
 	pid_t hog;
 
-	mode_enter(MODE_PARALLEL);
 	pin(0, caller);
-	region_make_own(&r, &base_pages);
-	teams_of(nr_cpus - 1);
+	region_make_own(&r, kind);
+	if (kind->backing == BACK_HUGETLB) {
+		mode_enter(MODE_THREADS);
+	} else {
+		mode_enter(MODE_PARALLEL);
+		teams_of(nr_cpus - 1);
+	}
 	trace_start();
 	hog = hog_start(other, false, NULL);
 
@@ -727,6 +739,70 @@ static void test_priority(const void *arg)
 	trace_start();
 	snprintf(list, sizeof(list), "%d,%d", cpu_list[0], cpu_list[1]);
 	in_group(list, beside_hog, arg);
+}
+
+/* What decides whether other CPUs are asked, and whether they are. */
+static const struct {
+	int mt_page_copy;
+	const char *reasons;
+	int flags;
+	bool mbind;
+	bool asked;
+} askers[] = {
+	{ 0, "all", MPOL_MF_MOVE, false, false },
+	{ 0, "all", MPOL_MF_MOVE | MPOL_MF_MOVE_MT, false, true },
+	{ 0, "none", MPOL_MF_MOVE | MPOL_MF_MOVE_MT, true, true },
+	{ 1, "none", MPOL_MF_MOVE, false, true },
+	{ 2, "none", MPOL_MF_MOVE, false, false },
+	{ 2, "none", MPOL_MF_MOVE | MPOL_MF_MOVE_MT, false, true },
+	{ 2, "syscall_or_cpuset", MPOL_MF_MOVE, false, true },
+	{ 2, "syscall_or_cpuset", MPOL_MF_MOVE, true, false },
+	{ 2, "mempolicy_mbind", MPOL_MF_MOVE, true, true },
+	{ 2, "mempolicy_mbind", MPOL_MF_MOVE, false, false },
+};
+
+static void test_asked(const void *arg)
+{
+	const struct kind *kind = arg;
+	struct region r;
+	size_t i;
+	int move;
+
+	if (nr_cpus < 2 || nr_nodes < 2)
+		skip("needs two CPUs and two nodes with memory");
+	mode_enter(MODE_THREADS);
+	/* What helpers cost is not the question. */
+	knob("min_helper_kb", "0");
+	pin(0, cpu_list[0]);
+	region_make_own(&r, kind);
+	trace_start();
+	for (i = 0; i < ARRAY_SIZE(askers); i++) {
+		int flags = askers[i].flags, wakes = 0;
+
+		require(!file_write_number(MT_PAGE_COPY,
+					   askers[i].mt_page_copy),
+			"cannot set " MT_PAGE_COPY);
+		knob("reasons", askers[i].reasons);
+		trace_clear();
+		for (move = 0; move < ASKED_MOVES; move++) {
+			int to = nodes[(move + 1) % 2];
+
+			/* For others to be idle. */
+			usleep(ORDER_PAUSE_US);
+			require(!(askers[i].mbind ?
+				  sys_mbind(r.map, r.size, MPOL_BIND, to, flags) :
+				  move_range(r.map, r.size, to, flags)) &&
+				region_on_node(&r, to), "not moved");
+			trace_read();
+			wakes += trace.nr_wakes;
+		}
+		require(!!wakes == askers[i].asked,
+			"%d CPUs asked in line %zu", wakes, i);
+	}
+	require(region_intact(&r), "content");
+	region_free(&r);
+	knob("reasons", "all");
+	knob("min_helper_kb", "auto");
 }
 
 /*
@@ -885,7 +961,11 @@ static const struct {
 	{ "cpuset: no helper outside", test_cpuset, &(const bool){ false } },
 	{ "cpuset: help for a pinned task, none from outside", test_cpuset,
 	  &(const bool){ true } },
-	{ "priority: busy CPUs", test_priority, NULL },
+	{ "asked: who may help with base pages", test_asked, &base_pages },
+	{ "asked: who may help with huge pages", test_asked, &huge_pages },
+	{ "asked: who may help with hugetlb pages", test_asked, &hugetlb_page },
+	{ "priority: busy CPUs", test_priority, &base_pages },
+	{ "priority: busy CPUs, hugetlb pages", test_priority, &hugetlb_page },
 	{ "real-time: a task takes the CPU of a helper", test_realtime, NULL },
 	{ "hot-plug: CPUs come and go", test_hotplug, NULL },
 };
