@@ -400,6 +400,9 @@ void migrate_copy_batch(struct list_head *src_folios,
 		copy_batch(src_folios, dst_folios, reason, asked);
 }
 
+/* The mode has both on the way to the copy of a hugetlb folio. */
+static_assert(!(MIGRATE_MODE_FLAGS >> MIGRATE_REASON_SHIFT));
+
 /**
  * migrate_copy_hugetlb() - Copy one hugetlb folio, shared with helpers.
  * @dst: The folio to copy to, as large as @src.

@@ -58,12 +58,12 @@ OF_VARIANTS = (
     "topology",
     "move",
     "mm-selftests",
+    "torture",
 )
 
 # Run when they are asked for only: arm64 installs a cross compiler and builds two more kernels,
-# which would take as long as half of the rest; the others need a kernel more, and have not proved
-# themselves yet.
-ON_REQUEST = ("windows", "torture", "arm64")
+# which would take as long as half of the rest; windows needs a kernel more.
+ON_REQUEST = ("windows", "arm64")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -120,6 +120,7 @@ static struct {
 	{ { "xfs_unmapped", BACK_XFS, OF_PAGES(1), 8 * MB, KIND_UNMAPPED },
 	  BY_KERNEL },
 	{ { "hugetlb_2m", BACK_HUGETLB, 2 * MB, 16 * MB }, LARGE },
+	{ { "hugetlb_2m_shared", BACK_HUGETLB_SHARED, 2 * MB, 16 * MB }, LARGE },
 	{ { "hugetlb_1g", BACK_HUGETLB, 1 * GB, 1 * GB, KIND_SHARED },
 	  BY_CALLS },
 };
@@ -534,7 +535,7 @@ static bool wants_team(void)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
-		if (methods_wanted(i) && kinds[i].kind.backing != BACK_HUGETLB)
+		if (methods_wanted(i) && !kind_is_hugetlb(&kinds[i].kind))
 			return true;
 	}
 	return false;

@@ -177,6 +177,7 @@ enum backing {
 	BACK_EXT4,
 	BACK_XFS,
 	BACK_HUGETLB,
+	BACK_HUGETLB_SHARED,
 	BACK_MEMFD,
 };
 
@@ -208,6 +209,12 @@ struct kind {
 	size_t size;
 	unsigned int flags;
 };
+
+static inline bool kind_is_hugetlb(const struct kind *kind)
+{
+	return kind->backing == BACK_HUGETLB ||
+	       kind->backing == BACK_HUGETLB_SHARED;
+}
 
 /**
  * struct region - Memory of a kind, filled with a pattern

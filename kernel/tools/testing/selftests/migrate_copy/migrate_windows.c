@@ -4,10 +4,10 @@
  * the wrong thing, and it goes on: nothing may be lost, torn or foreign. Then
  * rules of the migration are broken on purpose: the same tests must see it.
  *
- * migrate_windows [-a ACT] windows|breaks [MODE]..., on a kernel with
+ * migrate_windows [-a ACT] [-x ACT] windows|breaks [MODE]..., on a kernel with
  * CONFIG_MIGRATE_COPY_TEST_WINDOWS. Without a mode: batch; with helpers, what is
- * done is done to one kind of memory only. ACT is the name of the only thing
- * that is done.
+ * done is done to one kind of memory only. -a names the only thing that is done,
+ * -x one that is not done.
  */
 #define _GNU_SOURCE
 #include <endian.h>
@@ -54,6 +54,10 @@
 #define GRACE_MS	150
 /* How long anything may take once it has gone on. */
 #define AFTER_MS	20000
+/* Moves until a helper has got to a chunk. */
+#define HELPED_MOVES	20
+/* Attempts to see a broken rule: chance may hide it. */
+#define BREACH_TRIES	3
 /* For what is written in a window. */
 #define OTHER_SEED(s)	((s)->r.seed + 0x777777)
 
@@ -123,6 +127,7 @@ struct act;
  * @other: what the act needs, another
  * @map: a second mapping, or what else the act needs
  * @child: its process
+ * @begun: it is on its way
  * @done: it has come to its end
  * @victim: the process whose memory moves; 0 for this one
  * @mover: the process that moves it, or 0 if a thread of this one does
@@ -139,6 +144,7 @@ struct scene {
 	int fd, other;
 	char *map;
 	pid_t child;
+	atomic_bool begun;
 	atomic_bool done;
 	pid_t victim;
 	pid_t mover;
@@ -158,6 +164,7 @@ struct scene {
  * @by_process: the mover is a process of its own
  * @no_thread: a thread more would have the TLBs flushed for its stack
  * @too_long: nobody can open the gate meanwhile: it opens after STAND_MS
+ * @in_time: it need not wait for the migration, and ends before the gate opens
  */
 struct act {
 	const char *name;
@@ -169,6 +176,7 @@ struct act {
 	bool by_process;
 	bool too_long;
 	bool no_thread;
+	bool in_time;
 };
 
 /* Whether what failed was the content: shared with the test's process. */
@@ -214,6 +222,9 @@ static uint64_t window_count(const char *name)
 /* Also at the end of a test that was killed. */
 static void all_right_again(void)
 {
+	char path[64];
+	int cpu;
+
 	file_write(WINDOWS_DIR "/broken", "\n");
 	file_write(WINDOWS_DIR "/gate", "open");
 	file_write(WINDOWS_DIR "/fail_copy/probability", "0");
@@ -221,6 +232,11 @@ static void all_right_again(void)
 	file_write(WINDOWS_DIR "/skip", "0");
 	file_write(CGROUP "/test/cgroup.freeze", "0");
 	file_write(CGROUP "/test/memory.max", "max");
+	for (cpu = 1; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++) {
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/cpu/cpu%d/online", cpu);
+		file_write(path, "1");
+	}
 }
 
 static void gate_close(const char *window, pid_t pid, unsigned int ms)
@@ -238,17 +254,18 @@ static void gate_open(void)
 /* Wait until somebody stands there; his name on success. */
 static int gate_wait(char *who, size_t size)
 {
-	int tries = GATE_MS / STAND_MS;
+	double end = now() + GATE_MS / 1e3;
 	int err;
 
+	/* Each attempt lasts until the gate would open by itself. */
 	do {
 		err = file_read(WINDOWS_DIR "/gate", who, size);
-	} while (err == -ETIMEDOUT && --tries);
+	} while (err == -ETIMEDOUT && now() < end);
 	return err;
 }
 
 /* Move it all, once: what is in use may stay. */
-static void move_all(struct scene *s)
+static void move_all(struct scene *s, int to)
 {
 	size_t n = s->r.size / s->r.folio, i;
 	void *pages[n];
@@ -256,14 +273,24 @@ static void move_all(struct scene *s)
 
 	for (i = 0; i < n; i++) {
 		pages[i] = s->r.map + i * s->r.folio;
-		nodes[i] = s->to;
+		nodes[i] = to;
 	}
 	sys_move_pages(s->victim, n, pages, nodes, status, s->flags);
 }
 
+/* Once; for a window of helpers, to and fro, until one comes to it surely. */
+static void mover_moves(struct scene *s)
+{
+	int moves = BIT(s->window) == W_HELPING ? HELPED_MOVES : 1;
+	int i;
+
+	for (i = 0; i < moves; i++)
+		move_all(s, i % 2 ? s->from : s->to);
+}
+
 static void *mover_main(void *arg)
 {
-	move_all(arg);
+	mover_moves(arg);
 	return NULL;
 }
 
@@ -271,16 +298,19 @@ static void *act_main(void *arg)
 {
 	struct scene *s = arg;
 
+	s->begun = true;
 	s->act->act(s);
 	s->done = true;
 	return NULL;
 }
 
-static bool wait_done(struct scene *s, unsigned int ms)
+static bool wait_true(atomic_bool *what, unsigned int ms)
 {
-	for (; ms && !s->done; ms--)
+	double end = now() + ms / 1e3;
+
+	while (!*what && now() < end)
 		usleep(1000);
-	return s->done;
+	return *what;
 }
 
 static void join(pthread_t thread, const char *who)
@@ -333,19 +363,19 @@ static void mover_fork(struct scene *s)
 	/* The memory is not this one's. */
 	munmap(s->r.map, s->r.size);
 	sigwait(&usr1, &sig);
-	move_all(s);
+	mover_moves(s);
 	_exit(0);
 }
 
 static void mover_join(struct scene *s)
 {
-	unsigned int ms;
+	double end = now() + AFTER_MS / 1e3;
 
 	if (!s->act->by_process) {
 		join(s->thread, "the migration");
 		return;
 	}
-	for (ms = 0; ms < AFTER_MS; ms++) {
+	while (now() < end) {
 		if (waitpid(s->mover, NULL, WNOHANG))
 			return;
 		usleep(1000);
@@ -382,7 +412,13 @@ static void scene_play(struct scene *s)
 	else
 		require(!pthread_create(&actor, NULL, act_main, s),
 			"no thread");
-	wait_done(s, GRACE_MS);
+	require(wait_true(&s->begun, GATE_MS), "%s does not begin",
+		s->act->name);
+	if (s->act->in_time)
+		require(wait_true(&s->done, GATE_MS / 2),
+			"%s is not done in the window", s->act->name);
+	else
+		wait_true(&s->done, GRACE_MS);
 	gate_open();
 	mover_join(s);
 	if (!s->act->no_thread)
@@ -419,8 +455,9 @@ static void test_scene(const void *arg)
 		check_content(&s);
 	/* Locks and references must be gone: it moves, or stays for a reason. */
 	if (!s.gone && s.r.map) {
-		s.to = s.from;
-		move_all(&s);
+		/* Who else had it may be gone. */
+		s.victim = 0;
+		move_all(&s, s.from);
 		if (s.act->check)
 			return;
 		check_content(&s);
@@ -645,7 +682,7 @@ static void before_direct(struct scene *s)
 {
 	pthread_t server, doer;
 	int pair[2], control_fd;
-	unsigned int ms;
+	double end;
 
 	control_fd = open("/dev/nbd0", O_RDWR);
 	if (control_fd < 0)
@@ -663,7 +700,8 @@ static void before_direct(struct scene *s)
 		!pthread_create(&doer, NULL, nbd_do_it,
 				(void *)(intptr_t)control_fd), "no thread");
 	/* It has a size once it is connected. */
-	for (ms = 0; ms < AFTER_MS; ms++) {
+	end = now() + AFTER_MS / 1e3;
+	while (now() < end) {
 		char size[32];
 
 		if (!file_read("/sys/block/nbd0/size", size, sizeof(size)) &&
@@ -676,9 +714,7 @@ static void before_direct(struct scene *s)
 	s->fd = control_fd;
 	require(!pthread_create(&nbd.reader, NULL, nbd_read, NULL),
 		"no thread");
-	for (ms = 0; ms < AFTER_MS && !nbd.asked; ms++)
-		usleep(1000);
-	require(nbd.asked, "nothing is asked of nbd");
+	require(wait_true(&nbd.asked, AFTER_MS), "nothing is asked of nbd");
 }
 
 static void act_direct(struct scene *s)
@@ -1291,19 +1327,39 @@ static void act_freeze(struct scene *s)
 	require(!pthread_create(&thread, NULL, thaw_main, s), "no thread");
 }
 
+/* Of a process whose memory is to move: it has what it needs. */
+static void child_ready(const int *ready)
+{
+	if (write(ready[1], "r", 1) != 1)
+		_exit(1);
+}
+
+static void victim_await(struct scene *s, const int *ready)
+{
+	char byte;
+
+	/* The child's end of the pipe is the last one: it may have died. */
+	close(ready[1]);
+	require(read(ready[0], &byte, 1) == 1, "no process to be moved");
+	close(ready[0]);
+	s->victim = s->child;
+}
+
 /* The process whose memory it is dies, while others have it, too. */
 static void before_exit(struct scene *s)
 {
+	int ready[2];
+
+	require(!pipe(ready), "no pipe");
 	s->child = fork();
 	if (!s->child) {
 		for (size_t i = 0; i < s->r.size; i += PAGE)
 			touch(s->r.map + i);
+		child_ready(ready);
 		for (;;)
 			pause();
 	}
-	/* Until it has it all. */
-	usleep(50000);
-	s->victim = s->child;
+	victim_await(s, ready);
 	mover_fork(s);
 }
 
@@ -1316,24 +1372,22 @@ static void act_exit(struct scene *s)
 /* A process whose memory moves may have next to nothing any more. */
 static void before_limit(struct scene *s)
 {
-	char ready;
-	int fds[2];
+	int ready[2];
 
-	require(!pipe(fds), "no pipe");
+	require(!pipe(ready), "no pipe");
 	cgroup_set("memory.max", "max");
 	s->child = fork();
 	if (!s->child) {
 		cgroup_set("cgroup.procs", "0");
-		/* Its own copy of it, at its cgroup's expense. */
+		/* Its own copy of it, at its cgroup's expense, to be moved. */
+		node_bind(s->from);
 		pattern_fill(s->r.map, s->r.size, OTHER_SEED(s), 0, 0);
-		if (write(fds[1], "r", 1) != 1)
-			_exit(1);
+		child_ready(ready);
 		while (!pattern_bad(s->r.map, s->r.size, OTHER_SEED(s), 0, 0))
 			;
 		_exit(1);
 	}
-	require(read(fds[0], &ready, 1) == 1, "no process in a cgroup");
-	s->victim = s->child;
+	victim_await(s, ready);
 	mover_fork(s);
 }
 
@@ -1394,11 +1448,11 @@ static const struct act acts[] = {
 	  NULL, act_process_write },
 	{ "ptrace", { &base, &thp }, W_ALL, before_poke, act_poke },
 	{ "io_uring", { &base, &shmem, &tmpfs }, W_ALL,
-	  before_io_uring, act_io_uring },
+	  before_io_uring, act_io_uring, .in_time = true },
 	{ "O_DIRECT", { &base, &shmem, &tmpfs }, W_ALL,
-	  before_direct, act_direct },
+	  before_direct, act_direct, .in_time = true },
 	{ "vmsplice", { &base, &thp, &shmem }, W_ALL,
-	  before_vmsplice, act_vmsplice },
+	  before_vmsplice, act_vmsplice, .in_time = true },
 	{ "udmabuf", { &memfd }, W_ALL, before_udmabuf, act_udmabuf },
 	{ "read", { &tmpfs, &tmpfs_huge, &xfs, &ext4 }, W_ALL,
 	  NULL, act_read },
@@ -1486,7 +1540,7 @@ static void test_failed(const void *unused)
 	control("fail_copy/verbose", "0");
 	control("fail_copy/times", "64");
 	control("fail_copy/probability", "100");
-	move_all(&s);
+	move_all(&s, s.to);
 	control("fail_copy/probability", "0");
 	require(window_count("failed_copies") - before == 64,
 		"no copies have failed");
@@ -1605,24 +1659,31 @@ static void test_breach(const void *arg)
 {
 	const struct breach *b = arg;
 	int code = verdict(b, false);
+	int tries;
 
 	if (code == KSFT_SKIP)
 		_exit(KSFT_SKIP);
 	require(!code, "it fails though the rule is kept");
-	code = verdict(b, true);
+	for (tries = 0; tries < BREACH_TRIES; tries++) {
+		code = verdict(b, true);
+		if (code)
+			break;
+	}
 	require(code, "the rule is broken, and nothing is seen");
 	require(code == KSFT_FAIL && *data_wrong,
 		"the rule is broken, but not the content (%d)", code);
 }
 
-/* The name of the only act that is wanted, or NULL. */
-static const char *only;
+/* The name of the only act that is wanted, and of one that is not, or NULL. */
+static const char *only, *without;
 
 static bool usable(const struct variant *v)
 {
 	unsigned int possible = v->act->windows;
 
 	if (only && strcmp(only, v->act->name))
+		return false;
+	if (without && !strcmp(without, v->act->name))
 		return false;
 	if (v->kind->flags & KIND_UNBATCHED)
 		possible &= W_UNBATCHED;
@@ -1672,27 +1733,38 @@ static unsigned int mode_scenes(enum copy_mode mode, bool run)
 	return nr;
 }
 
+static void __noreturn wrong_options(void)
+{
+	fprintf(stderr,
+		"usage: migrate_windows [-a ACT] [-x ACT] windows|breaks [MODE]...\n");
+	exit(KSFT_FAIL);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int modes, planned = 0;
 	enum copy_mode mode;
 	char name[128];
 	bool breaks;
+	int option;
 	size_t i;
 
-	if (argc > 2 && !strcmp(argv[1], "-a")) {
-		only = argv[2];
-		argv += 2;
-		argc -= 2;
+	while ((option = getopt(argc, argv, "+a:x:")) != -1) {
+		if (option == 'a')
+			only = optarg;
+		else if (option == 'x')
+			without = optarg;
+		else
+			wrong_options();
 	}
-	breaks = argc > 1 && !strcmp(argv[1], "breaks");
-	if (argc < 2 || (!breaks && strcmp(argv[1], "windows"))) {
-		fprintf(stderr, "usage: %s windows|breaks [MODE]...\n", argv[0]);
-		return KSFT_FAIL;
-	}
+	argc -= optind;
+	argv += optind;
+	breaks = argc && !strcmp(argv[0], "breaks");
+	if (!argc || (!breaks && strcmp(argv[0], "windows")))
+		wrong_options();
 	if (!file_exists(WINDOWS_DIR "/gate"))
 		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
-	modes = argc > 2 ? modes_wanted(argc - 2, argv + 2) : 1U << MODE_BATCH;
+	modes = argc > 1 ? modes_wanted(argc - 1, argv + 1) : 1U << MODE_BATCH;
 	if (breaks) {
 		planned = ARRAY_SIZE(breaches);
 	} else {

@@ -439,7 +439,11 @@ static bool map(struct region *r)
 		flags |= MAP_PRIVATE | MAP_ANONYMOUS;
 		break;
 	case BACK_HUGETLB:
-		flags |= MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB;
+	case BACK_HUGETLB_SHARED:
+		flags |= MAP_ANONYMOUS | MAP_HUGETLB;
+		/* A shared one is of a file in hugetlbfs. */
+		flags |= r->kind->backing == BACK_HUGETLB ? MAP_PRIVATE :
+							    MAP_SHARED;
 		/* The logarithm of the size tells which pool. */
 		flags |= __builtin_ctzl(r->folio) << MAP_HUGE_SHIFT;
 		break;
@@ -788,7 +792,7 @@ void region_make(struct region *r, const struct kind *kind, int node,
 	}
 	if (kind->flags & KIND_SWAPCACHE)
 		swap_on();
-	if (kind->backing == BACK_HUGETLB)
+	if (kind_is_hugetlb(kind))
 		hugetlb_pools(kind);
 	else
 		thp_only(kind->backing == BACK_ANON && r->folio > PAGE ?
@@ -826,7 +830,7 @@ void region_free(struct region *r)
 		unmap(r);
 	if (r->fd >= 0)
 		close(r->fd);
-	if (r->kind && r->kind->backing == BACK_HUGETLB)
+	if (r->kind && kind_is_hugetlb(r->kind))
 		hugetlb_release();
 	memset(r, 0, sizeof(*r));
 	r->fd = -1;
@@ -933,7 +937,7 @@ static size_t addresses(const struct region *r, size_t step, void **pages,
  */
 int region_move_pages(struct region *r, int from, int to)
 {
-	size_t step = r->kind->backing == BACK_HUGETLB ? r->folio : PAGE;
+	size_t step = kind_is_hugetlb(r->kind) ? r->folio : PAGE;
 	size_t most = r->size / step;
 	long left = -1;
 	void **pages;
