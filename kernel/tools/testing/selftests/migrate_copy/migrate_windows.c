@@ -13,6 +13,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/falloc.h>
 #include <linux/io_uring.h>
 #include <linux/nbd.h>
@@ -54,7 +55,7 @@
 #define GRACE_MS	150
 /* How long anything may take once it has gone on. */
 #define AFTER_MS	20000
-/* Moves until a helper has got to a chunk. */
+/* Moves until a helper, or the mover itself, has surely got to a chunk. */
 #define HELPED_MOVES	20
 /* Attempts to see a broken rule: chance may hide it. */
 #define BREACH_TRIES	3
@@ -278,10 +279,20 @@ static void move_all(struct scene *s, int to)
 	sys_move_pages(s->victim, n, pages, nodes, status, s->flags);
 }
 
-/* Once; for a window of helpers, to and fro, until one comes to it surely. */
+/*
+ * Amid a shared copy: it is left to chance whether a helper or the mover gets there,
+ * and who stands there keeps his CPU, on which others may have to wait.
+ */
+static bool amid_shared_copy(const struct scene *s)
+{
+	return s->mode == MODE_THREADS &&
+	       (BIT(s->window) & (W_COPYING | W_HELPING));
+}
+
+/* Once; to and fro, where that may not be enough to get to the window. */
 static void mover_moves(struct scene *s)
 {
-	int moves = BIT(s->window) == W_HELPING ? HELPED_MOVES : 1;
+	int moves = amid_shared_copy(s) ? HELPED_MOVES : 1;
 	int i;
 
 	for (i = 0; i < moves; i++)
@@ -414,7 +425,7 @@ static void scene_play(struct scene *s)
 			"no thread");
 	require(wait_true(&s->begun, GATE_MS), "%s does not begin",
 		s->act->name);
-	if (s->act->in_time)
+	if (s->act->in_time && !amid_shared_copy(s))
 		require(wait_true(&s->done, GATE_MS / 2),
 			"%s is not done in the window", s->act->name);
 	else
@@ -672,9 +683,30 @@ static void *nbd_do_it(void *fd)
 	return NULL;
 }
 
+/*
+ * Asynchronously: a read that is waited for has the pages marked as dirty again,
+ * under their locks, before their pins go. Those stay until the migration is over.
+ */
 static void *nbd_read(void *unused)
 {
-	nbd.got = pread(nbd.dev, nbd.to, PAGE, NBD_HELD);
+	struct iocb request = {
+		.aio_fildes = nbd.dev,
+		.aio_lio_opcode = IOCB_CMD_PREAD,
+		.aio_buf = (uintptr_t)nbd.to,
+		.aio_nbytes = PAGE,
+		.aio_offset = NBD_HELD,
+	};
+	struct iocb *requests[] = { &request };
+	aio_context_t context = 0;
+	struct io_event event;
+
+	require(!syscall(SYS_io_setup, 1, &context) &&
+		syscall(SYS_io_submit, context, 1, requests) == 1,
+		"cannot submit: %s", strerror(errno));
+	require(syscall(SYS_io_getevents, context, 1, 1, &event, NULL) == 1,
+		"no event: %s", strerror(errno));
+	nbd.got = event.res;
+	syscall(SYS_io_destroy, context);
 	return unused;
 }
 
@@ -1216,6 +1248,12 @@ static void check_poison(struct scene *s)
 	signal(SIGBUS, SIG_DFL);
 	right(!pattern_bad(s->r.map + folio, s->r.size - folio, s->r.seed,
 			   folio, s->r.period), "what was there is wrong");
+	/*
+	 * A base page with the mark is not freed. Without the mark it would be lost,
+	 * and its block could never go offline; a larger folio is handed out again.
+	 */
+	if (folio == PAGE)
+		return;
 	snprintf(text, sizeof(text), "%#lx", (unsigned long)s->map);
 	file_write("/sys/kernel/debug/hwpoison/unpoison-pfn", text);
 }
@@ -1233,9 +1271,14 @@ static void act_soft_offline(struct scene *s)
 static void before_offline(struct scene *s)
 {
 	char path[128], text[64];
+	int to = s->from;
 	uint64_t bytes;
 	char *page;
 
+	/* Such memory may be on the first node only: from the second one, then. */
+	move_all(s, s->to);
+	s->from = s->to;
+	s->to = to;
 	require(!node_bind(s->to), "cannot bind to the node");
 	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -1258,7 +1301,7 @@ static void act_offline(struct scene *s)
 
 	snprintf(path, sizeof(path), "/sys/devices/system/memory/memory%d/state",
 		 s->other);
-	file_write(path, "offline");
+	ksft_print_msg("offline: %s\n", strerror(-file_write(path, "offline")));
 	file_write(path, "online_movable");
 }
 
