@@ -175,6 +175,14 @@ int file_write_number(const char *path, uint64_t value)
 	return file_write(path, text);
 }
 
+int cpu_set_online(int cpu, bool online)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
+	return file_write(path, online ? "1" : "0");
+}
+
 int file_read(const char *path, char *buf, size_t size)
 {
 	ssize_t done;

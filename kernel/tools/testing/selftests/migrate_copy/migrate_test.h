@@ -105,6 +105,8 @@ uint64_t node_free(int node);
 /* As many bytes, to be taken of that node by base pages when they are used. */
 char *node_map_free(int node, size_t *size);
 bool file_exists(const char *path);
+/* 0, or a negative errno. */
+int cpu_set_online(int cpu, bool online);
 #define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
 #define ENGINES_DIR	KNOB_DIR "/engines"
 #define MT_PAGE_COPY	"/proc/sys/vm/mt_page_copy"

@@ -877,14 +877,6 @@ static void test_realtime(const void *arg)
 	in_group(list, beside_turns, arg);
 }
 
-static int cpu_set_online(int cpu, bool online)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
-	return file_write(path, online ? "1" : "0");
-}
-
 static void all_online(void)
 {
 	int i;

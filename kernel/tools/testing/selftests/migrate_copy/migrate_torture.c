@@ -757,14 +757,12 @@ static void engines_unload(bool all)
 
 static void cpu_cycle(void)
 {
-	char path[64];
 	int cpu = 1 + rnd(sysconf(_SC_NPROCESSORS_CONF) - 1);
 
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
-	if (!file_write(path, "0"))
+	if (!cpu_set_online(cpu, false))
 		fault(FAULT_CPU_OFFLINE);
 	usleep(rnd(50000));
-	file_write(path, "1");
+	cpu_set_online(cpu, true);
 }
 
 static void on_alarm(int sig)

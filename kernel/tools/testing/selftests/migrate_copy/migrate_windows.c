@@ -223,7 +223,6 @@ static uint64_t window_count(const char *name)
 /* Also at the end of a test that was killed. */
 static void all_right_again(void)
 {
-	char path[64];
 	int cpu;
 
 	file_write(WINDOWS_DIR "/broken", "\n");
@@ -233,11 +232,8 @@ static void all_right_again(void)
 	file_write(WINDOWS_DIR "/skip", "0");
 	file_write(CGROUP "/test/cgroup.freeze", "0");
 	file_write(CGROUP "/test/memory.max", "max");
-	for (cpu = 1; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++) {
-		snprintf(path, sizeof(path),
-			 "/sys/devices/system/cpu/cpu%d/online", cpu);
-		file_write(path, "1");
-	}
+	for (cpu = 1; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++)
+		cpu_set_online(cpu, true);
 }
 
 static void gate_close(const char *window, pid_t pid, unsigned int ms)
@@ -1450,17 +1446,14 @@ static void act_limit(struct scene *s)
 /* The CPU of a helper that is amid a chunk, or else that of the migration. */
 static void act_cpu_offline(struct scene *s)
 {
-	char path[128];
 	int task, cpu;
 
 	require(sscanf(s->where, "%*s %d %d", &task, &cpu) == 2,
 		"who stands there? %s", s->where);
 	if (!cpu)
 		cpu = 1;
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online",
-		 cpu);
-	file_write(path, "0");
-	require(!file_write(path, "1"), "CPU %d does not come back", cpu);
+	cpu_set_online(cpu, false);
+	require(!cpu_set_online(cpu, true), "CPU %d does not come back", cpu);
 }
 
 /* The knobs are turned while it is on its way. */
