@@ -45,6 +45,16 @@
 #define BUSY_MOVES	6
 #define ASKED_MOVES	6
 /*
+ * Pages of a batch, which are those of a page table; where the moved ones begin
+ * in one, and how many are left alone at the end, so that no batch has as many
+ * pages as the first one should by chance.
+ */
+#define TABLE_PAGES	512
+#define TABLE_FIRST	100
+#define TABLE_LEFT	50
+#define TABLE_MOVES	20
+#define TABLE_SEEN	3
+/*
  * Moves until a real-time task has taken the CPU of a helper in the middle of a
  * batch so often; how much longer a move takes then, at least (s), and the most
  * of its usual time: the helper has a twentieth of each second.
@@ -64,6 +74,12 @@
 
 static const struct kind base_pages = {
 	.name = "base", .backing = BACK_ANON, .folio = OF_PAGES(1), .size = 8 * MB,
+};
+
+/* Batches become smaller towards the end: these are enough for large ones. */
+static const struct kind many_pages = {
+	.name = "base", .backing = BACK_ANON, .folio = OF_PAGES(1),
+	.size = 24 * MB,
 };
 
 static const struct kind huge_pages = {
@@ -189,6 +205,8 @@ static struct {
 	} wakes[MAX_WAKES];
 	int nr_helps;
 	bool helped[MAX_CPUS];
+	int nr_batches;
+	unsigned long batches[MAX_WAKES];	/* Their base pages */
 } trace;
 
 static void trace_clear(void)
@@ -207,6 +225,7 @@ static void trace_start(void)
 		skip("this kernel has no tracepoints");
 	require(!file_write(EVENTS "/migrate_copy_wake/enable", "1") &&
 		!file_write(EVENTS "/migrate_copy_help/enable", "1") &&
+		!file_write(EVENTS "/migrate_copy_end/enable", "1") &&
 		!file_write(TRACING "/tracing_on", "1"), "cannot trace");
 	trace_clear();
 }
@@ -216,6 +235,7 @@ static void trace_line(char *line)
 {
 	char *wake = strstr(line, "migrate_copy_wake: cpu=");
 	char *help = strstr(line, "migrate_copy_help: ");
+	char *end = strstr(line, "migrate_copy_end: ");
 	char *on = strchr(line, '[');
 
 	if (wake && trace.nr_wakes < MAX_WAKES) {
@@ -229,6 +249,11 @@ static void trace_line(char *line)
 		require(cpu >= 0 && cpu < MAX_CPUS, "a helper on CPU %d", cpu);
 		trace.helped[cpu] = true;
 		trace.nr_helps++;
+	} else if (end && trace.nr_batches < MAX_WAKES) {
+		unsigned long *pages = &trace.batches[trace.nr_batches++];
+
+		require(sscanf(end, "%*s %*s %*s pages=%lu", pages) == 1,
+			"a strange event: %s", end);
 	}
 }
 
@@ -813,6 +838,54 @@ static void test_asked(const void *arg)
 }
 
 /*
+ * What moves begins amid a page table. So does each batch, and two CPUs want the
+ * lock of one table, unless the first batch ends with it.
+ */
+static void test_tables(const void *arg)
+{
+	const int first = TABLE_PAGES - TABLE_FIRST;
+	int move, i, seen = 0;
+	struct region r;
+	char *start;
+	size_t size;
+
+	if (nr_cpus < 2 || nr_nodes < 2)
+		skip("needs two CPUs and two nodes with memory");
+	if (PAGE != 4 * KB)
+		skip("a page table has more pages than a batch");
+	mode_enter(MODE_PARALLEL);
+	knob("batch_pages", "512");
+	pin(0, cpu_list[0]);
+	region_make_own(&r, &many_pages);
+	start = r.map + TABLE_FIRST * PAGE;
+	size = r.size - (TABLE_FIRST + TABLE_LEFT) * PAGE;
+	teams_of(1);
+	trace_start();
+	for (move = 0; move < TABLE_MOVES && seen < TABLE_SEEN; move++) {
+		int to = nodes[(move + 1) % 2], firsts = 0, whole = 0;
+
+		usleep(ORDER_PAUSE_US);
+		trace_clear();
+		require(!sys_mbind(start, size, MPOL_BIND, to, MPOL_MF_MOVE),
+			"not moved");
+		trace_read();
+		if (!trace.nr_wakes)
+			continue;
+		for (i = 0; i < trace.nr_batches; i++) {
+			firsts += trace.batches[i] == first;
+			whole += trace.batches[i] == TABLE_PAGES;
+		}
+		require(firsts == 1 && whole > 4,
+			"%d batches to the end of a table, %d of a table",
+			firsts, whole);
+		seen++;
+	}
+	require(seen == TABLE_SEEN, "hardly ever an idle CPU");
+	require(region_intact(&r), "content");
+	region_free(&r);
+}
+
+/*
  * In a cpuset of two CPUs: one for the caller, and one for its helper, until a
  * task takes that which no workqueue may disturb. The scheduler lets ordinary
  * tasks have a little of each second even then, so that the batch ends.
@@ -965,6 +1038,7 @@ static const struct {
 	{ "asked: who may help with hugetlb pages", test_asked, &hugetlb_page },
 	{ "asked: who may help with shared hugetlb pages", test_asked,
 	  &hugetlb_shared },
+	{ "batches end where page tables do", test_tables, NULL },
 	{ "priority: busy CPUs", test_priority, &base_pages },
 	{ "priority: busy CPUs, hugetlb pages", test_priority, &hugetlb_page },
 	{ "real-time: a task takes the CPU of a helper", test_realtime, NULL },
