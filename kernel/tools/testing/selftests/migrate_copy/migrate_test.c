@@ -183,6 +183,20 @@ int cpu_set_online(int cpu, bool online)
 	return file_write(path, online ? "1" : "0");
 }
 
+int suspend_tasks(unsigned int timeout_ms)
+{
+	int err;
+
+	err = file_write("/sys/power/pm_test", "freezer");
+	if (err)
+		return err;
+	file_write("/sys/module/suspend/parameters/pm_test_delay", "0");
+	/* What has to be written may have to wait for a migration. */
+	file_write("/sys/power/sync_on_suspend", "0");
+	file_write_number("/sys/power/pm_freeze_timeout", timeout_ms);
+	return file_write("/sys/power/state", "freeze");
+}
+
 int file_read(const char *path, char *buf, size_t size)
 {
 	ssize_t done;

@@ -107,6 +107,12 @@ char *node_map_free(int node, size_t *size);
 bool file_exists(const char *path);
 /* 0, or a negative errno. */
 int cpu_set_online(int cpu, bool online);
+/*
+ * A suspend to idle that goes no further than freezing all tasks but the caller,
+ * and thaws them at once. -ENOENT if the kernel has no test for that, -EBUSY if a
+ * task was not frozen in time.
+ */
+int suspend_tasks(unsigned int timeout_ms);
 #define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
 #define ENGINES_DIR	KNOB_DIR "/engines"
 #define MT_PAGE_COPY	"/proc/sys/vm/mt_page_copy"
@@ -263,7 +269,9 @@ int region_migrate_pages(struct region *r, int from, int to);
 int region_cpuset(struct region *r, int from, int to);
 
 int file_in(enum backing backing, int flags);
+/* A swap device of the tests; swap_off() returns 0 or a negative errno. */
 void swap_on(void);
+int swap_off(void);
 void frozen_device(int *dev, int *thaw);
 /* Thaw what a test may have left frozen. */
 void thaw_all(void);

@@ -875,12 +875,15 @@ static void test_tables(const void *arg)
 			firsts += trace.batches[i] == first;
 			whole += trace.batches[i] == TABLE_PAGES;
 		}
-		require(firsts == 1 && whole > 4,
-			"%d batches to the end of a table, %d of a table",
-			firsts, whole);
-		seen++;
+		if (firsts == 1 && whole > 4)
+			seen++;
+		else
+			/* A page that somebody refers to is not copied. */
+			ksft_print_msg("%d batches to the end of a table, %d of a table\n",
+				       firsts, whole);
 	}
-	require(seen == TABLE_SEEN, "hardly ever an idle CPU");
+	require(seen == TABLE_SEEN, "%d of %d moves in whole tables", seen,
+		move);
 	require(region_intact(&r), "content");
 	region_free(&r);
 }

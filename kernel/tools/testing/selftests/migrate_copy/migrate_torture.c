@@ -73,6 +73,7 @@ enum fault {
 	FAULT_KILL_VICTIM,
 	FAULT_OOM,
 	FAULT_FREEZE,
+	FAULT_SUSPEND,
 	FAULT_RECLAIM,
 	FAULT_LIMIT,
 	FAULT_COMPACT,
@@ -102,6 +103,7 @@ static const char * const fault_names[NR_FAULTS] = {
 	[FAULT_KILL_VICTIM]	= "kill_victim",
 	[FAULT_OOM]		= "oom_kill",
 	[FAULT_FREEZE]		= "freeze",
+	[FAULT_SUSPEND]		= "suspend",
 	[FAULT_RECLAIM]		= "reclaim",
 	[FAULT_LIMIT]		= "memory_high",
 	[FAULT_COMPACT]		= "compaction",
@@ -876,6 +878,13 @@ static void freeze(void)
 	fault(FAULT_FREEZE);
 }
 
+/* Everybody is frozen, this program included. */
+static void suspend(void)
+{
+	if (!suspend_tasks(2000))
+		fault(FAULT_SUSPEND);
+}
+
 static void soft_offline(void)
 {
 	static char *map;
@@ -958,7 +967,10 @@ static void __noreturn trouble_main(unsigned int id)
 			kill_victim(!rnd(3));
 			break;
 		case 6:
-			freeze();
+			if (rnd(2))
+				freeze();
+			else
+				suspend();
 			break;
 		case 7:
 			soft_offline();

@@ -78,6 +78,8 @@ static const char * const window_names[] = {
 #define W_REMAPPING	BIT(6)
 #define W_HELPING	BIT(7)
 #define W_ALL		(BIT(7) - 1)
+/* A hugetlb page has its own way, and no batch. */
+#define W_HUGETLB	(W_COPYING | W_HELPING)
 /* What a folio that is not batched passes, and the rest of its batch. */
 #define W_UNBATCHED	(W_UNMAPPED | W_FLUSHED | W_COPIED | W_REMAPPING)
 
@@ -106,6 +108,10 @@ static const struct kind ksm = {
 
 static const struct kind swapcache = {
 	"swapcache", BACK_ANON, OF_PAGES(1), 512 * KB, KIND_SWAPCACHE
+};
+
+static const struct kind hugetlb = {
+	"hugetlb", BACK_HUGETLB, 2 * MB, 4 * MB
 };
 
 static const struct kind mlocked = {
@@ -169,7 +175,7 @@ struct scene {
  */
 struct act {
 	const char *name;
-	const struct kind *kinds[5];
+	const struct kind *kinds[6];
 	unsigned int windows;
 	void (*before)(struct scene *s);
 	void (*act)(struct scene *s);
@@ -1134,6 +1140,16 @@ static void act_free(struct scene *s)
 	act_madvise(s, MADV_FREE);
 }
 
+/* It waits for what is in the swap cache. */
+static void act_swapoff(struct scene *s)
+{
+	int err = swap_off();
+
+	require(!err, "swapoff: %s", strerror(-err));
+	swap_on();
+	act_store(s);
+}
+
 static void before_pageout(struct scene *s)
 {
 	swap_on();
@@ -1366,6 +1382,28 @@ static void act_freeze(struct scene *s)
 	require(!pthread_create(&thread, NULL, thaw_main, s), "no thread");
 }
 
+static void before_suspend(struct scene *s)
+{
+	if (!file_exists("/sys/power/pm_test"))
+		skip("this kernel cannot suspend");
+}
+
+/* It waits for the migration, whose helpers go on working for it. */
+static void act_suspend(struct scene *s)
+{
+	int err = suspend_tasks(GATE_MS);
+
+	require(!err, "suspend: %s", strerror(-err));
+}
+
+/* It gives up, as nobody is frozen who migrates. */
+static void act_suspend_fails(struct scene *s)
+{
+	int err = suspend_tasks(GRACE_MS);
+
+	require(err == -EBUSY, "suspend: %s", strerror(-err));
+}
+
 /* Of a process whose memory is to move: it has what it needs. */
 static void child_ready(const int *ready)
 {
@@ -1476,13 +1514,13 @@ static void act_knobs(struct scene *s)
 }
 
 static const struct act acts[] = {
-	{ "stores", { &base, &thp, &shmem, &xfs, &swapcache }, W_ALL,
+	{ "stores", { &base, &thp, &shmem, &xfs, &swapcache, &hugetlb }, W_ALL,
 	  NULL, act_store },
 	{ "a store by a stale TLB", { &base, &shmem }, W_ALL,
 	  before_stale, act_stale, check_stale, false, false, true },
-	{ "process_vm_writev", { &base, &thp, &shmem }, W_ALL,
+	{ "process_vm_writev", { &base, &thp, &shmem, &hugetlb }, W_ALL,
 	  NULL, act_process_write },
-	{ "ptrace", { &base, &thp }, W_ALL, before_poke, act_poke },
+	{ "ptrace", { &base, &thp, &hugetlb }, W_ALL, before_poke, act_poke },
 	{ "io_uring", { &base, &shmem, &tmpfs }, W_ALL,
 	  before_io_uring, act_io_uring, .in_time = true },
 	{ "O_DIRECT", { &base, &shmem, &tmpfs }, W_ALL,
@@ -1503,13 +1541,14 @@ static const struct act acts[] = {
 	{ "KSM", { &ksm }, W_ALL, NULL, act_ksm },
 	{ "userfaultfd", { &base }, W_ALL, before_uffd, act_uffd },
 	{ "mremap", { &base, &thp, &shmem }, W_ALL, NULL, act_mremap },
-	{ "munmap", { &base, &thp, &shmem }, W_ALL, NULL, act_munmap },
-	{ "MADV_DONTNEED", { &base, &thp }, W_ALL,
+	{ "munmap", { &base, &thp, &shmem, &hugetlb }, W_ALL, NULL, act_munmap },
+	{ "MADV_DONTNEED", { &base, &thp, &hugetlb }, W_ALL,
 	  NULL, act_dontneed, check_dontneed },
 	{ "MADV_REMOVE", { &shmem }, W_ALL, NULL, act_remove, check_dontneed },
 	{ "MADV_FREE", { &base, &thp }, W_ALL, NULL, act_free, check_free },
 	{ "MADV_PAGEOUT", { &base, &swapcache, &xfs }, W_ALL,
 	  before_pageout, act_pageout },
+	{ "swapoff", { &swapcache }, W_ALL, NULL, act_swapoff },
 	{ "MADV_COLLAPSE", { &huge_range }, W_ALL, NULL, act_collapse },
 	{ "a split", { &thp, &tmpfs_huge }, W_ALL, NULL, act_split },
 	{ "mlock", { &base, &mlocked, &shmem }, W_ALL, NULL, act_mlock },
@@ -1526,10 +1565,14 @@ static const struct act acts[] = {
 	  before_pfn, act_soft_offline },
 	{ "memory offline", { &base }, W_CHECKED | W_COPIED | W_REMAPPING,
 	  before_offline, act_offline },
-	{ "a fatal signal", { &base, &thp, &shmem }, W_ALL,
+	{ "a fatal signal", { &base, &thp, &shmem, &hugetlb }, W_ALL,
 	  NULL, act_kill_mover, NULL, true },
-	{ "the freezer", { &base, &shmem }, W_ALL,
+	{ "the freezer", { &base, &shmem, &hugetlb }, W_ALL,
 	  before_freeze, act_freeze, NULL, true },
+	{ "a suspend", { &base, &shmem }, W_ALL,
+	  before_suspend, act_suspend, .too_long = true },
+	{ "a suspend that gives up", { &base, &shmem }, W_ALL,
+	  before_suspend, act_suspend_fails, .in_time = true },
 	{ "exit", { &base, &shmem, &tmpfs }, W_ALL,
 	  before_exit, act_exit, NULL, true },
 	{ "a cgroup's limit", { &base }, W_ALL,
@@ -1546,8 +1589,12 @@ static const struct act helped[] = {
 	  false, true },
 	{ "read", { &tmpfs_huge }, W_HELPING, NULL, act_read },
 	{ "stores", { &thp }, W_HELPING, NULL, act_store },
+	{ "stores", { &hugetlb }, W_HELPING, NULL, act_store },
+	{ "munmap", { &hugetlb }, W_HELPING, NULL, act_munmap },
 	{ "a fatal signal", { &thp }, W_HELPING,
 	  NULL, act_kill_mover, NULL, true },
+	{ "a suspend", { &thp }, W_HELPING,
+	  before_suspend, act_suspend, .too_long = true },
 };
 
 static const struct act *find_act(const char *name)
@@ -1723,6 +1770,8 @@ static bool usable(const struct variant *v)
 		return false;
 	if (v->kind->flags & KIND_UNBATCHED)
 		possible &= W_UNBATCHED;
+	if (v->kind->backing == BACK_HUGETLB)
+		possible &= W_HUGETLB;
 	return possible & BIT(v->window);
 }
 

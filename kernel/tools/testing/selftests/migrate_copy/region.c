@@ -81,17 +81,19 @@ static const char *in_base(const char *name)
 	return path;
 }
 
-static void swap_off(void)
+int swap_off(void)
 {
 	char text[512], *dev;
+	int err;
 
-	if (file_read("/proc/swaps", text, sizeof(text)))
-		return;
+	err = file_read("/proc/swaps", text, sizeof(text));
+	if (err)
+		return err;
 	dev = strstr(text, "/dev/loop");
-	if (dev && strcspn(dev, " \t")) {
-		dev[strcspn(dev, " \t")] = '\0';
-		swapoff(dev);
-	}
+	if (!dev)
+		return -ENODEV;
+	dev[strcspn(dev, " \t")] = '\0';
+	return swapoff(dev) ? -errno : 0;
 }
 
 static void restore(void)
