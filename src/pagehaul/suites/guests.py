@@ -319,16 +319,13 @@ def windows(ours: str = "torture") -> list[Outcome]:
     """Check what adversaries do between two steps of a migration, and with its rules broken."""
     host.require("e2fsprogs", "xfsprogs")
 
-    def play(suite: str, *scenes: str, guest: vm.Guest = GUEST) -> list[Outcome]:
+    def play(suite: str, *scenes: str) -> list[Outcome]:
         runs = [("pagehaul", [words]) for words in scenes]
-        return _our_programs(suite, "migrate_windows", runs, guest, ours)
+        return _our_programs(suite, "migrate_windows", runs, ours=ours)
 
-    outcomes = play("windows", "-x knobs windows threads", "-x knobs windows batch")
+    outcomes = play("windows", "windows threads", "windows batch")
     # Alone: a broken rule is seen by chance only, and a busy host takes from it.
-    outcomes += play("windows-breaks", "breaks")
-    # The kernel patches its code while it migrates, see vm.py.
-    in_turn = replace(GUEST, in_turn=True)
-    return outcomes + play("windows-knobs", "-a knobs windows threads batch", guest=in_turn)
+    return outcomes + play("windows-breaks", "breaks")
 
 
 def errors(ours: str = "pagehaul") -> list[Outcome]:

@@ -4,10 +4,9 @@
  * the wrong thing, and it goes on: nothing may be lost, torn or foreign. Then
  * rules of the migration are broken on purpose: the same tests must see it.
  *
- * migrate_windows [-a ACT] [-x ACT] windows|breaks [MODE]..., on a kernel with
+ * migrate_windows [-a ACT] windows|breaks [MODE]..., on a kernel with
  * CONFIG_MIGRATE_COPY_TEST_WINDOWS. Without a mode: batch; with helpers, what is
- * done is done to one kind of memory only. -a names the only thing that is done,
- * -x one that is not done.
+ * done is done to one kind of memory only. -a names the only thing that is done.
  */
 #define _GNU_SOURCE
 #include <endian.h>
@@ -1757,16 +1756,14 @@ static void test_breach(const void *arg)
 		"the rule is broken, but not the content (%d)", code);
 }
 
-/* The name of the only act that is wanted, and of one that is not, or NULL. */
-static const char *only, *without;
+/* The name of the only act that is wanted, or NULL. */
+static const char *only;
 
 static bool usable(const struct variant *v)
 {
 	unsigned int possible = v->act->windows;
 
 	if (only && strcmp(only, v->act->name))
-		return false;
-	if (without && !strcmp(without, v->act->name))
 		return false;
 	if (v->kind->flags & KIND_UNBATCHED)
 		possible &= W_UNBATCHED;
@@ -1821,7 +1818,7 @@ static unsigned int mode_scenes(enum copy_mode mode, bool run)
 static void __noreturn wrong_options(void)
 {
 	fprintf(stderr,
-		"usage: migrate_windows [-a ACT] [-x ACT] windows|breaks [MODE]...\n");
+		"usage: migrate_windows [-a ACT] windows|breaks [MODE]...\n");
 	exit(KSFT_FAIL);
 }
 
@@ -1834,13 +1831,10 @@ int main(int argc, char **argv)
 	int option;
 	size_t i;
 
-	while ((option = getopt(argc, argv, "+a:x:")) != -1) {
-		if (option == 'a')
-			only = optarg;
-		else if (option == 'x')
-			without = optarg;
-		else
+	while ((option = getopt(argc, argv, "+a:")) != -1) {
+		if (option != 'a')
 			wrong_options();
+		only = optarg;
 	}
 	argc -= optind;
 	argv += optind;
