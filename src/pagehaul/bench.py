@@ -128,10 +128,19 @@ _LARGE = 64 << 20
 # makes the kernel change its code, and an emulator translate that anew. Each cell warms up.
 _SMALL = 2 << 20
 
+_MOST_BOOTS = 1000
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     parser.add_argument("--quick", action="store_true", help="fewer and smaller cells")
+    parser.add_argument(
+        "--boots",
+        type=_boots,
+        metavar="N",
+        help="measure everything in N boots of the kernels instead of 1 to 4: more samples, where "
+        "the machine is restless",
+    )
     parser.add_argument(
         "--experiment",
         action="append",
@@ -147,6 +156,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure the running kernel of this machine, which needs two nodes with memory",
     )
+
+
+def _boots(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= _MOST_BOOTS:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {_MOST_BOOTS}")
+    return int(text)
 
 
 def _on_request() -> tuple[str, ...]:
@@ -174,7 +189,9 @@ def run(args: argparse.Namespace) -> int:
         machine = Guests(program, kernels)
         if any(experiment.name == "kernbench" for experiment in wanted):
             kernbench.write_commands(kernels["pagehaul"], args.quick)
-    results = measure(wanted, machine, quick=args.quick, on_part=report.print_tables)
+    results = measure(
+        wanted, machine, quick=args.quick, boots=args.boots, on_part=report.print_tables
+    )
     report.print_summary(results)
     if args.json is not None:
         dump(results, args.json)
@@ -189,8 +206,9 @@ def measure(
     *,
     quick: bool,
     on_part: Callable[[Results, str], None],
+    boots: int | None = None,
 ) -> Results:
-    """Run the experiments on all kernels of `machine`.
+    """Run the experiments on all kernels of `machine`, in so many boots or as EFFORTS says.
 
     on_part gets the results so far and the name of an experiment when that one is done.
     """
@@ -206,7 +224,10 @@ def measure(
             names = ", ".join(experiment.name for experiment in of_kind)
             tally.note(f"{names}: left out, {_WHY_NOT[kind]}")
             continue
-        rows += _measure_kind(of_kind, machine, kind, quick, tally)
+        effort = EFFORTS[kind, quick]
+        if boots is not None:
+            effort = replace(effort, boots=boots)
+        rows += _measure_kind(of_kind, machine, kind, quick, effort, tally)
         results = _results(rows, machine, quick, tally)
         for experiment in of_kind:
             if any(row.experiment == experiment.name for row in rows):
@@ -242,9 +263,13 @@ def _commit() -> str | None:
 
 
 def _measure_kind(
-    wanted: Sequence[Experiment], machine: Machine, kind: str, quick: bool, tally: Tally
+    wanted: Sequence[Experiment],
+    machine: Machine,
+    kind: str,
+    quick: bool,
+    effort: Effort,
+    tally: Tally,
 ) -> list[Row]:
-    effort = EFFORTS[kind, quick]
     size = machine.size(kind, quick)
     # Experiments that look at the same cells in other ways have them measured once.
     measured_for = {experiment.cells: experiment for experiment in reversed(wanted)}

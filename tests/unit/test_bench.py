@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pagehaul import bench, cprogs, machines, vm
+from pagehaul import bench, cli, cprogs, machines, vm
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Cell, Shape, Size
@@ -146,6 +146,23 @@ def test_kernels_take_turns_and_swap_who_is_first() -> None:
     vanilla, pagehaul = ["vanilla"], ["pagehaul"] * 2
     assert first == vanilla + pagehaul + pagehaul + vanilla + vanilla + pagehaul
     assert second == pagehaul + vanilla + vanilla + pagehaul + pagehaul + vanilla
+
+
+def test_as_many_boots_as_asked_for() -> None:
+    model = Model()
+    results = bench.measure(
+        [EXPERIMENTS["classic"]], model, quick=True, boots=5, on_part=lambda *_: None
+    )
+    assert len(model.boots) == 5
+    effort = bench.EFFORTS["parallel", True]
+    assert {len(row.gbps) for row in results.rows} == {5 * effort.rounds}
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1001", "two", "1.5", "²"])
+def test_no_number_of_boots(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["bench", "--boots", text])
+    assert "is not a number from 1 to 1000" in capsys.readouterr().err
 
 
 def test_all_quick_experiments_take_few_boots() -> None:
@@ -406,7 +423,7 @@ def test_packages_of_what_is_measured_are_asked_for(
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
     monkeypatch.setattr(bench, "Host", lambda _: Model())
     for names, packages in ((["classic"], []), (["busy"], ["stress-ng"])):
-        args = Namespace(quick=True, experiment=names, json=None, html=None, host=True)
+        args = Namespace(quick=True, boots=None, experiment=names, json=None, html=None, host=True)
         assert bench.run(args) == 0
         assert asked == packages
 
@@ -501,7 +518,12 @@ def test_the_exit_status_tells_of_wrong_content(
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
     monkeypatch.setattr(bench, "Host", lambda _: Model(mismatches=mismatches))
     args = Namespace(
-        quick=True, experiment=["classic"], json=tmp_path / "r.json", html=None, host=True
+        quick=True,
+        boots=None,
+        experiment=["classic"],
+        json=tmp_path / "r.json",
+        html=None,
+        host=True,
     )
     assert bench.run(args) == code
     # 2 shapes by 3 methods, in every round and boot.
