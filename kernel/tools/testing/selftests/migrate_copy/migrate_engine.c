@@ -3,7 +3,7 @@
  * Copy engines under load: whatever goes wrong with DMA, pages arrive with the
  * content that they had, and nothing else is overwritten.
  *
- * migrate_engine -d dcbm.ko -m mtcopy.ko [-s softdma.ko] [-b MB] [-c CYCLES]
+ * migrate_engine -d dcbm.ko -m mtcopy.ko [-f softdma.ko] [-b MB] [-c CYCLES]
  *
  * For each fault that softdma can be made to have, memory is moved to and fro
  * while another thread reads it: MB each time, by default 128. Then dcbm is loaded
@@ -35,6 +35,7 @@
 /* Those of softdma, and the most that dcbm takes. */
 #define SOFT_CHANNELS	4
 #define MAX_CHANNELS	64
+/* Seconds of a test, and a second more for each MB, and each cycle, of it. */
 #define TIMEOUT		600
 #define TIMEOUT_MS	40
 #define DELAY_MS	150
@@ -636,7 +637,7 @@ int main(int argc, char **argv)
 	}
 	if (optind != argc)
 		ksft_exit_fail_msg("usage: %s -d dcbm.ko -m mtcopy.ko %s\n",
-				   argv[0], "[-s softdma.ko] [-b MB] [-c CYCLES]");
+				   argv[0], "[-f softdma.ko] [-b MB] [-c CYCLES]");
 	if (!dcbm_path || !mtcopy_path)
 		ksft_exit_skip("needs -d dcbm.ko -m mtcopy.ko\n");
 
@@ -649,13 +650,14 @@ int main(int argc, char **argv)
 	test_run("knobs of the engine", TIMEOUT, test_knobs, NULL);
 	for (i = 0; i < nr; i++) {
 		if (applies(&troubles[i]))
-			test_run(troubles[i].name, TIMEOUT, test_trouble,
-				 &troubles[i]);
+			test_run(troubles[i].name, TIMEOUT + megabytes,
+				 test_trouble, &troubles[i]);
 	}
 	if (applies(&lossy))
-		test_run("nothing leaks", TIMEOUT, test_leak, &lossy);
+		test_run("nothing leaks", TIMEOUT + megabytes, test_leak,
+			 &lossy);
 	test_run("channels are not held", TIMEOUT, test_hold, &troubles[1]);
-	test_run("load and unload", TIMEOUT, test_cycles, NULL);
+	test_run("load and unload", TIMEOUT + cycles, test_cycles, NULL);
 	test_run("threads", TIMEOUT, test_threads, &troubles[0]);
 	module_unload("dcbm");
 	if (softdma_path)
