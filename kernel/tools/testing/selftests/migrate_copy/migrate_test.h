@@ -267,6 +267,8 @@ int region_move_pages(struct region *r, int from, int to);
 int region_mbind(struct region *r, int from, int to);
 int region_migrate_pages(struct region *r, int from, int to);
 int region_cpuset(struct region *r, int from, int to);
+/* Enter a cpuset with the memory of one node. 0, or a negative errno. */
+int cpuset_enter(int node);
 
 int file_in(enum backing backing, int flags);
 /* A swap device of the tests; swap_off() returns 0 or a negative errno. */

@@ -1015,28 +1015,42 @@ int region_migrate_pages(struct region *r, int from, int to)
 	return left ? -1 : 0;
 }
 
+static int cpuset_write(const char *name, const char *text)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/cgroup/%s", base, name);
+	return file_write(path, text);
+}
+
+static int cpuset_mems(int node)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", node);
+	return cpuset_write("test/cpuset.mems", text);
+}
+
+int cpuset_enter(int node)
+{
+	int err;
+
+	mount_virtual("cgroup2", "cgroup", NULL);
+	err = cpuset_write("cgroup.subtree_control", "+cpuset");
+	mkdir(in_base("cgroup/test"), 0755);
+	err = err ?: cpuset_mems(node);
+	return err ?: cpuset_write("test/cgroup.procs", "0");
+}
+
 /* A process in a cpuset follows the cpuset's memory nodes. */
 int region_cpuset(struct region *r, int from, int to)
 {
 	static bool inside;
-	char dir[128], path[160];
-	int err = 0;
+	int err;
 
-	snprintf(dir, sizeof(dir), "%s/cgroup/test", base);
-	if (!inside) {
-		mount_virtual("cgroup2", "cgroup", NULL);
-		snprintf(path, sizeof(path), "%s/cgroup/cgroup.subtree_control",
-			 base);
-		err = file_write(path, "+cpuset");
-		mkdir(dir, 0755);
-		snprintf(path, sizeof(path), "%s/cpuset.mems", dir);
-		err = err ?: file_write_number(path, from);
-		snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
-		err = err ?: file_write(path, "0");
-		inside = true;
-	}
-	snprintf(path, sizeof(path), "%s/cpuset.mems", dir);
-	err = err ?: file_write_number(path, to);
+	err = inside ? 0 : cpuset_enter(from);
+	inside = true;
+	err = err ?: cpuset_mems(to);
 	if (err)
 		ksft_print_msg("cpuset: %s\n", strerror(-err));
 	return err ? -1 : 0;
