@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,8 @@
 #define BAD_FLAG	0x80
 #define BAD_NODE	63
 #define BAD_POINTER	((void *)8)
+/* The same number in every kernel, except in a container. */
+#define KTHREADD	2
 
 static int from, to;
 
@@ -55,7 +58,7 @@ static long result(long ret)
 
 static long move_one(int pid, void *addr, int node, int flags, int *status)
 {
-	*status = 12345;
+	*status = NO_STATUS;
 	return result(sys_move_pages(pid, 1, &addr, &node, status, flags));
 }
 
@@ -210,10 +213,11 @@ static long status_moved(void)
 	return move_status(new_page(MAP_PRIVATE), to) == to ? 0 : 1;
 }
 
-static long status_shared(void)
+/* The result of a call for a page that another process maps too. */
+static long with_sharer(long (*call)(char *p))
 {
 	char *p = new_page(MAP_SHARED);
-	long status;
+	long ret;
 	pid_t pid;
 
 	pid = fork();
@@ -224,16 +228,96 @@ static long status_shared(void)
 		_exit(0);
 	}
 	usleep(200000);
-	status = move_status(p, to);
+	ret = call(p);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	return status;
+	return ret;
+}
+
+static long move_there(char *p)
+{
+	return move_status(p, to);
+}
+
+static long status_shared(void)
+{
+	return with_sharer(move_there);
+}
+
+/* The result of a call for a page that a pipe refers to; it does not move. */
+static long with_pin(long (*call)(char *p))
+{
+	char *p = new_page(MAP_PRIVATE);
+	struct iovec part = { .iov_base = p, .iov_len = PAGE };
+	int pipes[2];
+	long ret;
+
+	require(!pipe(pipes) && vmsplice(pipes[1], &part, 1, 0) ==
+		(ssize_t)PAGE, "cannot pin: %s", strerror(errno));
+	ret = call(p);
+	require(page_node(p) == from, "it has moved");
+	return ret;
+}
+
+static long move_count(char *p)
+{
+	int status;
+	long ret;
+
+	ret = move_one(0, p, to, MPOL_MF_MOVE, &status);
+	require(status == NO_STATUS, "status %d", status);
+	return ret;
+}
+
+static long move_pinned(void)
+{
+	return with_pin(move_count);
+}
+
+static void need_kthreadd(void)
+{
+	char comm[32];
+
+	if (file_read("/proc/2/comm", comm, sizeof(comm)) ||
+	    strcmp(comm, "kthreadd\n"))
+		skip("no kernel thread to be seen");
+}
+
+static long move_kernel_thread(void)
+{
+	int status;
+
+	need_kthreadd();
+	return move_one(KTHREADD, page, to, MPOL_MF_MOVE, &status);
+}
+
+/* What comes before the node that the cpuset lacks has its status. */
+static long move_cpuset_second(void)
+{
+	void *pages[] = { new_page(MAP_PRIVATE), page };
+	int nodes[] = { from, to }, status[] = { NO_STATUS, NO_STATUS };
+	long ret;
+
+	ret = result(sys_move_pages(0, 2, pages, nodes, status, MPOL_MF_MOVE));
+	require(status[0] == from && status[1] == NO_STATUS,
+		"statuses %d, %d", status[0], status[1]);
+	return ret;
+}
+
+static long move_to(void)
+{
+	int status;
+	long ret;
+
+	ret = move_one(0, page, to, MPOL_MF_MOVE, &status);
+	require(status == (ret ? NO_STATUS : to), "status %d", status);
+	return ret;
 }
 
 static long query_hole(void)
 {
 	void *addr = HOLE;
-	int status = 12345;
+	int status = NO_STATUS;
 	long err;
 
 	err = result(sys_move_pages(0, 1, &addr, NULL, &status, 0));
@@ -339,6 +423,66 @@ static long mbind_strict_move(void)
 		       MPOL_MF_STRICT | MPOL_MF_MOVE);
 }
 
+static long strict_there(char *p)
+{
+	return bind_to(p, PAGE, MPOL_BIND, to, MPOL_MF_STRICT | MPOL_MF_MOVE);
+}
+
+static long mbind_strict_pinned(void)
+{
+	return with_pin(strict_there);
+}
+
+/* Shared pages are left out, and that is no failure. */
+static long strict_but_shared(char *p)
+{
+	long ret = strict_there(p);
+
+	require(page_node(p) == from, "it has moved");
+	return ret;
+}
+
+static long mbind_strict_shared(void)
+{
+	return with_sharer(strict_but_shared);
+}
+
+static long mbind_interleave_no_node(void)
+{
+	return result(syscall(SYS_mbind, page, PAGE, MPOL_INTERLEAVE, NULL, 0,
+			      MPOL_MF_MOVE));
+}
+
+static long mbind_to(void)
+{
+	return bind_to(page, PAGE, MPOL_BIND, to, MPOL_MF_MOVE);
+}
+
+/*
+ * The page in the middle needs a mapping of its own, and the process has as
+ * many as it may have: a shortage that spares the rest of the machine.
+ */
+static long mbind_no_memory(void)
+{
+	size_t size = 3 * PAGE;
+	unsigned int i = 0;
+	long ret;
+	char *p;
+
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	require(p != MAP_FAILED && !node_bind(from), "no memory");
+	memset(p, 1, size);
+	node_unbind();
+	/* By turns, or neighbours would become one mapping. */
+	while (mmap(NULL, PAGE, i++ % 2 ? PROT_READ : PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+		;
+	ret = bind_to(p + PAGE, PAGE, MPOL_BIND, to, MPOL_MF_MOVE);
+	require(page_node(p + PAGE) == from, "the page has moved");
+	return ret;
+}
+
 static long mbind_all_unprivileged(void)
 {
 	return bind_to(page, PAGE, MPOL_BIND, to, MPOL_MF_MOVE_ALL);
@@ -357,6 +501,17 @@ static long migrate_init_unprivileged(void)
 static long migrate_bad_node(void)
 {
 	return result(sys_migrate_pages(0, from, BAD_NODE - 1));
+}
+
+static long migrate_to(void)
+{
+	return result(sys_migrate_pages(0, from, to));
+}
+
+static long migrate_kernel_thread(void)
+{
+	need_kthreadd();
+	return result(sys_migrate_pages(KTHREADD, from, to));
 }
 
 static long migrate_masks(const void *old, const void *new, unsigned long bits)
@@ -392,13 +547,48 @@ static long migrate_too_many_nodes(void)
 	return migrate_masks(&old, &new, 1UL << 20);
 }
 
+/* More than NODES_SHIFT allows, on any architecture. */
+#define HUGE_NODE	2000
+
+static const unsigned long huge_mask[HUGE_NODE / 64 + 1] = {
+	[HUGE_NODE / 64] = 1UL << HUGE_NODE % 64,
+};
+
+static long mbind_huge_node(void)
+{
+	return result(syscall(SYS_mbind, page, PAGE, MPOL_BIND, huge_mask,
+			      8 * sizeof(huge_mask), MPOL_MF_MOVE));
+}
+
+static long migrate_huge_node(void)
+{
+	unsigned long old[ARRAY_SIZE(huge_mask)] = { 1UL << from };
+
+	return migrate_masks(old, huge_mask, 8 * sizeof(huge_mask));
+}
+
+/**
+ * struct call - A call and its result
+ * @name: for messages
+ * @call: the call
+ * @unprivileged: not as root
+ * @expected: the result
+ * @cpuset: in a cpuset with no memory but that of node "from"
+ */
 struct call {
 	const char *name;
 	long (*call)(void);
 	bool unprivileged;
 	long expected;
+	bool cpuset;
 };
 
+/*
+ * No status here is EIO, EINVAL or ENOMEM, which the manual page has: Linux
+ * 6.12 stores none for pages that fail to move, but returns their number, or
+ * -ENOMEM for a full node (migrate_boundary). A page that fails by EIO or EINVAL would
+ * also need a file system that cannot migrate dirty pages; ours all can.
+ */
 static const struct call calls[] = {
 	{ "move_pages: unknown flag", move_bad_flag, false, -EINVAL },
 	{ "move_pages: MOVE_MT alone", move_mt_alone, false, -EINVAL },
@@ -410,6 +600,12 @@ static const struct call calls[] = {
 	{ "move_pages: node without memory", move_bad_node, false, -ENODEV },
 	{ "move_pages: node that cannot be", move_huge_node, false, -ENODEV },
 	{ "move_pages: negative node", move_negative_node, false, -ENODEV },
+	{ "move_pages: kernel thread", move_kernel_thread, false, -EINVAL },
+	{ "move_pages: node outside the cpuset", move_to, false, -EACCES,
+	  true },
+	{ "move_pages: second node outside the cpuset", move_cpuset_second,
+	  false, -EACCES, true },
+	{ "move_pages: page that is pinned", move_pinned, false, 1 },
 	{ "move_pages: bad pages pointer", move_bad_pages, false, -EFAULT },
 	{ "move_pages: bad nodes pointer", move_bad_nodes, false, -EFAULT },
 	{ "move_pages: bad status pointer", move_bad_status, false, -EFAULT },
@@ -434,9 +630,14 @@ static const struct call calls[] = {
 	{ "mbind: static and relative nodes", mbind_both_relations, false,
 	  -EINVAL },
 	{ "mbind: no node", mbind_no_node, false, -EINVAL },
+	{ "mbind: interleaved over no node", mbind_interleave_no_node, false,
+	  -EINVAL },
 	{ "mbind: default policy with a node", mbind_default_with_node, false,
 	  -EINVAL },
 	{ "mbind: node without memory", mbind_bad_node, false, -EINVAL },
+	{ "mbind: node that cannot be", mbind_huge_node, false, -EINVAL },
+	{ "mbind: node outside the cpuset", mbind_to, false, -EINVAL, true },
+	{ "mbind: no memory for a mapping", mbind_no_memory, false, -ENOMEM },
 	{ "mbind: bad pointer", mbind_bad_mask, false, -EFAULT },
 	{ "mbind: too many nodes", mbind_too_many_nodes, false, -EINVAL },
 	{ "mbind: hole", mbind_hole, false, -EFAULT },
@@ -444,6 +645,10 @@ static const struct call calls[] = {
 	{ "mbind: nothing", mbind_empty, false, 0 },
 	{ "mbind: STRICT, page elsewhere", mbind_strict, false, -EIO },
 	{ "mbind: STRICT and MOVE", mbind_strict_move, false, 0 },
+	{ "mbind: STRICT and MOVE, page of two processes",
+	  mbind_strict_shared, false, 0 },
+	{ "mbind: STRICT and MOVE, page that is pinned", mbind_strict_pinned,
+	  false, -EIO },
 	{ "mbind: MOVE_ALL, unprivileged", mbind_all_unprivileged, true,
 	  -EPERM },
 	{ "migrate_pages: no such process", migrate_no_pid, false, -ESRCH },
@@ -451,6 +656,15 @@ static const struct call calls[] = {
 	  migrate_init_unprivileged, true, -EPERM },
 	{ "migrate_pages: node without memory", migrate_bad_node, false,
 	  -EINVAL },
+	{ "migrate_pages: node that cannot be", migrate_huge_node, false,
+	  -EINVAL },
+	{ "migrate_pages: kernel thread", migrate_kernel_thread, false,
+	  -EINVAL },
+	{ "migrate_pages: own process, unprivileged", migrate_to, true, 0 },
+	{ "migrate_pages: node outside the cpuset, unprivileged", migrate_to,
+	  true, -EPERM, true },
+	{ "migrate_pages: node outside the cpuset", migrate_to, false,
+	  -EINVAL, true },
 	{ "migrate_pages: no node", migrate_no_node, false, -EINVAL },
 	{ "migrate_pages: bad old nodes", migrate_bad_old, false, -EFAULT },
 	{ "migrate_pages: bad new nodes", migrate_bad_new, false, -EFAULT },
@@ -467,7 +681,8 @@ static const struct call own_calls[] = {
 	{ "mbind: MOVE and MOVE_MT", mbind_mt, true, 0 },
 };
 
-#define TIMEOUT	30
+/* One of the calls takes seconds where guests are emulated. */
+#define TIMEOUT	120
 
 static void test_call(const void *arg)
 {
@@ -476,6 +691,8 @@ static void test_call(const void *arg)
 
 	nodes_find(&from, &to);
 	page = new_page(MAP_PRIVATE);
+	if (call->cpuset)
+		require(!cpuset_enter(from), "cannot enter a cpuset");
 	require(!call->unprivileged || !setuid(NOBODY), "cannot become nobody");
 	seen = call->call();
 	require(seen == call->expected, "%ld, not %ld", seen, call->expected);

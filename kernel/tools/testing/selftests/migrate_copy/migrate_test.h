@@ -147,6 +147,9 @@ int page_node(void *addr);
 /* Number of pages in [addr, addr + size) that are not on the node. */
 size_t pages_elsewhere(const void *addr, size_t size, size_t step, int node);
 
+/* What a status holds before the call, and no call stores. */
+#define NO_STATUS	12345
+
 int sys_move_pages(int pid, unsigned long nr, void **pages, const int *nodes,
 		   int *status, int flags);
 /* Asks for every page of a range; returns what the call does, or -errno. */
