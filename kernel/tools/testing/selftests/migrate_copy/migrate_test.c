@@ -551,7 +551,8 @@ int sys_move_pages(int pid, unsigned long nr, void **pages, const int *nodes,
 	return syscall(SYS_move_pages, pid, nr, pages, nodes, status, flags);
 }
 
-long move_range(void *addr, size_t size, int node, int flags)
+long move_range_stored(void *addr, size_t size, int node, int flags,
+		       size_t *stored)
 {
 	size_t nr = size / PAGE, i;
 	int *nodes = calloc(nr, sizeof(*nodes));
@@ -563,13 +564,23 @@ long move_range(void *addr, size_t size, int node, int flags)
 	for (i = 0; i < nr; i++) {
 		pages[i] = (char *)addr + i * PAGE;
 		nodes[i] = node;
+		status[i] = NO_STATUS;
 	}
 	ret = sys_move_pages(0, nr, pages, nodes, status, flags);
 	ret = ret < 0 ? -errno : ret;
+	for (i = 0, *stored = 0; i < nr; i++)
+		*stored += status[i] != NO_STATUS;
 	free(nodes);
 	free(status);
 	free(pages);
 	return ret;
+}
+
+long move_range(void *addr, size_t size, int node, int flags)
+{
+	size_t stored;
+
+	return move_range_stored(addr, size, node, flags, &stored);
 }
 
 int sys_mbind(const void *addr, unsigned long size, int mode, int node,

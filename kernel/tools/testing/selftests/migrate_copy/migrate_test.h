@@ -154,6 +154,9 @@ int sys_move_pages(int pid, unsigned long nr, void **pages, const int *nodes,
 		   int *status, int flags);
 /* Asks for every page of a range; returns what the call does, or -errno. */
 long move_range(void *addr, size_t size, int node, int flags);
+/* The same; also tells how many pages got a status. */
+long move_range_stored(void *addr, size_t size, int node, int flags,
+		       size_t *stored);
 int sys_mbind(const void *addr, unsigned long size, int mode, int node,
 	      unsigned int flags);
 int sys_migrate_pages(int pid, int from, int to);
