@@ -10,13 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "migrate_test.h"
 
 #define NR_PAGES	6144UL
 #define MIDDLE		3000UL
-#define NO_STATUS	12345
+/* More entries than 13 bits can count. */
+#define MANY		(8192 + 100UL)
+/* What the requests that end in a hole leave unmapped, and ask for of it. */
+#define HOLE		100UL
+#define ASKED		50UL
 #define BAD_NODE	63
 #define SEED		4711
 #define TIMEOUT		60
@@ -41,8 +46,9 @@ struct list {
 };
 
 static int from, to;
-/* NR_PAGES base pages on node "from". */
+/* Base pages on node "from"; only some lists change their number. */
 static char *base;
+static size_t nr_base = NR_PAGES;
 
 static void *map_on_node(size_t size, int flags, int fd)
 {
@@ -135,6 +141,41 @@ static void holes(struct list *l)
 			add(l, p, to, to);
 		}
 	}
+}
+
+/* Other statuses than the rest have where a count could be too small. */
+static void very_many(struct list *l)
+{
+	munmap(base, nr_base * PAGE);
+	nr_base = MANY;
+	base = map_on_node(nr_base * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	madvise(base + 8190 * PAGE, PAGE, MADV_DONTNEED);
+	munmap(base + 8192 * PAGE, PAGE);
+	add_pages(l, 0, 8190, to);
+	add(l, base + 8190 * PAGE, to, -ENOENT);
+	add_pages(l, 8191, 8192, from);
+	add(l, base + 8192 * PAGE, to, -EFAULT);
+	add_pages(l, 8193, nr_base, to);
+}
+
+static void ends_in_hole(struct list *l)
+{
+	size_t i;
+
+	munmap(base + (NR_PAGES - HOLE) * PAGE, HOLE * PAGE);
+	add_pages(l, 0, NR_PAGES - HOLE, to);
+	for (i = NR_PAGES - HOLE; i < NR_PAGES - ASKED; i++)
+		add(l, base + i * PAGE, to, -EFAULT);
+}
+
+static void ends_untouched(struct list *l)
+{
+	size_t i;
+
+	madvise(base + (NR_PAGES - HOLE) * PAGE, HOLE * PAGE, MADV_DONTNEED);
+	add_pages(l, 0, NR_PAGES - HOLE, to);
+	for (i = NR_PAGES - HOLE; i < NR_PAGES - ASKED; i++)
+		add(l, base + i * PAGE, to, -ENOENT);
 }
 
 static void half_is_there(struct list *l)
@@ -260,6 +301,9 @@ static const struct {
 	{ "the same page twice in a row", same_page_in_a_row },
 	{ "pages again after a hole", again_after_hole },
 	{ "holes and untouched pages", holes },
+	{ "more than 8192 pages", very_many },
+	{ "the end lies in a hole", ends_in_hole },
+	{ "the end is untouched", ends_untouched },
 	{ "half is there already", half_is_there },
 	{ "two nodes by turns", nodes_by_turns },
 	{ "pages mapped twice", mapped_twice },
@@ -313,7 +357,7 @@ static void list_check(const struct list *l)
 		p = l->addr[i];
 		require(page_node(p) == l->expected[i], "page %zu is elsewhere",
 			i);
-		if (p >= base && p < base + NR_PAGES * PAGE) {
+		if (p >= base && p < base + nr_base * PAGE) {
 			p -= (unsigned long)p % PAGE;
 			require(!pattern_bad(p, PAGE, SEED, p - base, 0),
 				"page %zu has another content", i);
@@ -333,6 +377,69 @@ static void test_list(const void *arg)
 	list_make(&l);
 	cases[v->nr].build(&l);
 	list_check(&l);
+}
+
+/* The policy of the mapping there. */
+static int policy_at(void *addr)
+{
+	int mode = -1;
+
+	require(!syscall(SYS_get_mempolicy, &mode, NULL, 0, addr, MPOL_F_ADDR),
+		"no policy: %s", strerror(errno));
+	return mode;
+}
+
+/*
+ * Two mappings with a hole behind the second one, or between them. Pages of the
+ * first one may have been isolated when the hole is found: all is undone, and
+ * what has no hole still moves. Only the default policy minds no hole.
+ */
+static void mbind_over(size_t hole, size_t end)
+{
+	size_t size = NR_PAGES * PAGE, tail = hole + HOLE * PAGE;
+
+	base = map_on_node(size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	require(!mprotect(base + MIDDLE * PAGE, size - MIDDLE * PAGE, PROT_READ),
+		"cannot make two mappings");
+	munmap(base + hole, HOLE * PAGE);
+	require(sys_mbind(base, end, MPOL_BIND, to, MPOL_MF_MOVE) &&
+		errno == EFAULT, "a hole is no error");
+	require(!pages_elsewhere(base, hole, PAGE, from) &&
+		!pages_elsewhere(base + tail, size - tail, PAGE, from),
+		"pages have moved");
+	require(policy_at(base) == MPOL_DEFAULT, "there is a policy");
+
+	require(!sys_mbind(base, hole, MPOL_BIND, to,
+			   MPOL_MF_MOVE | MPOL_MF_STRICT) &&
+		policy_at(base) == MPOL_BIND, "mbind: %s", strerror(errno));
+	require(!pages_elsewhere(base, hole, PAGE, to) &&
+		!pages_elsewhere(base + tail, size - tail, PAGE, from),
+		"not what was asked for has moved");
+
+	require(!node_bind(from) &&
+		!syscall(SYS_mbind, base, end, MPOL_DEFAULT, NULL, 0,
+			 MPOL_MF_MOVE) && !node_unbind() &&
+		policy_at(base) == MPOL_DEFAULT, "default policy: %s",
+		strerror(errno));
+	require(!pages_elsewhere(base, hole, PAGE, from) &&
+		!pages_elsewhere(base + tail, size - tail, PAGE, from),
+		"not all is back");
+	require(!pattern_bad(base, hole, SEED, 0, 0) &&
+		!pattern_bad(base + tail, size - tail, SEED, tail, 0),
+		"content");
+	munmap(base, size);
+}
+
+static void test_mbind(const void *arg)
+{
+	const struct variant *v = arg;
+
+	nodes_find(&from, &to);
+	mode_enter(v->mode);
+	thp_only(0);
+	mbind_over((NR_PAGES - HOLE) * PAGE, (NR_PAGES - ASKED) * PAGE);
+	mbind_over((MIDDLE - HOLE) * PAGE, (MIDDLE - ASKED) * PAGE);
+	mbind_over((MIDDLE - HOLE) * PAGE, NR_PAGES * PAGE);
 }
 
 /* The other tests say nothing if no helper ever takes a batch of such a list. */
@@ -368,7 +475,7 @@ int main(int argc, char **argv)
 	char name[128];
 	struct variant v;
 
-	tests_start(__builtin_popcount(modes) * (ARRAY_SIZE(cases) + 1));
+	tests_start(__builtin_popcount(modes) * (ARRAY_SIZE(cases) + 2));
 	for (v.mode = 0; v.mode < NR_MODES; v.mode++) {
 		if (!(modes & 1U << v.mode))
 			continue;
@@ -377,6 +484,9 @@ int main(int argc, char **argv)
 				 mode_names[v.mode], cases[v.nr].name);
 			test_run(name, TIMEOUT, test_list, &v);
 		}
+		snprintf(name, sizeof(name), "%s, mbind over a hole",
+			 mode_names[v.mode]);
+		test_run(name, TIMEOUT, test_mbind, &v);
 		snprintf(name, sizeof(name), "%s, helpers take batches",
 			 mode_names[v.mode]);
 		test_run(name, TIMEOUT, test_helpers, &v);
