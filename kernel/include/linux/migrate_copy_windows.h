@@ -32,6 +32,8 @@ enum migrate_copy_break {
 	MIGRATE_COPY_BREAK_FAILED,	/* Take a failed copy for a good one */
 	MIGRATE_COPY_BREAK_MARK,	/* Keep the mark for the next pass */
 	MIGRATE_COPY_BREAK_MEMFD,	/* memfd_pin_folios() does not wait */
+	MIGRATE_COPY_BREAK_LOCK,	/* Unlock between the copy and the switch */
+	MIGRATE_COPY_BREAK_WRITABLE,	/* Map as writable what was not, or is not now */
 	MIGRATE_COPY_NR_BREAKS,
 };
 
@@ -40,6 +42,7 @@ extern bool migrate_copy_windows_watched;
 extern unsigned long migrate_copy_broken_rules;
 
 void __migrate_copy_at(enum migrate_copy_window_at window, bool may_sleep);
+void migrate_copy_stand_unlocked(struct list_head *folios);
 bool migrate_copy_fails(void);
 
 /**
@@ -89,6 +92,10 @@ static inline void migrate_copy_at_atomic(enum migrate_copy_window_at window)
 static inline bool migrate_copy_broken(enum migrate_copy_break rule)
 {
 	return false;
+}
+
+static inline void migrate_copy_stand_unlocked(struct list_head *folios)
+{
 }
 
 static inline bool migrate_copy_fails(void)

@@ -31,6 +31,7 @@
 #include <linux/migrate_copy_windows.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/pagemap.h>
 #include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
@@ -71,6 +72,8 @@ static const char * const rule_names[MIGRATE_COPY_NR_BREAKS] = {
 	[MIGRATE_COPY_BREAK_FAILED]	= "failed",
 	[MIGRATE_COPY_BREAK_MARK]	= "mark",
 	[MIGRATE_COPY_BREAK_MEMFD]	= "memfd",
+	[MIGRATE_COPY_BREAK_LOCK]	= "lock",
+	[MIGRATE_COPY_BREAK_WRITABLE]	= "writable",
 };
 
 /* Whether there is anything to do in any window. */
@@ -230,6 +233,25 @@ void __migrate_copy_at(enum migrate_copy_window_at window, bool may_sleep)
 	round = take_gate(window);
 	if (round)
 		stand(round, may_sleep);
+}
+
+/**
+ * migrate_copy_stand_unlocked() - Pass the window after the copies without locks.
+ * @folios: Sources, copied and locked; they are locked again on return.
+ *
+ * A broken rule: who waits for a folio's lock must not get it in between.
+ *
+ * Context: Process context. May sleep.
+ */
+void migrate_copy_stand_unlocked(struct list_head *folios)
+{
+	struct folio *folio;
+
+	list_for_each_entry(folio, folios, lru)
+		folio_unlock(folio);
+	migrate_copy_at(MIGRATE_COPY_AT_COPIED);
+	list_for_each_entry(folio, folios, lru)
+		folio_lock(folio);
 }
 
 /* A line without its end. Free it. */

@@ -323,7 +323,7 @@ def windows(ours: str = "torture") -> list[Outcome]:
         runs = [("pagehaul", [words]) for words in scenes]
         return _our_programs(suite, "migrate_windows", runs, ours=ours)
 
-    outcomes = play("windows", "windows threads", "windows batch")
+    outcomes = play("windows", "windows threads", "windows parallel", "windows batch")
     # Alone: a broken rule is seen by chance only, and a busy host takes from it.
     return outcomes + play("windows-breaks", "breaks")
 

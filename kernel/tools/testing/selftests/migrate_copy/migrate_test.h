@@ -166,6 +166,7 @@ int sys_migrate_pages(int pid, int from, int to);
 #define KPF_SWAPCACHE		0x02000ULL
 #define KPF_COMPOUND_HEAD	0x08000ULL
 #define KPF_COMPOUND_TAIL	0x10000ULL
+#define KPF_HWPOISON		0x80000ULL
 uint64_t page_pfn(const void *addr);
 uint64_t pfn_flags(uint64_t pfn);
 /* Size of the folio at this address in bytes, 0 if there is none. */
