@@ -30,6 +30,8 @@ VARIANTS = (
 
 # Those of our kernel that look for mistakes of their own. They are slow, and need more memory.
 DEBUG_VARIANTS = ("debug", "kcsan", "debug-pcp-compound")
+# Those of them with debug.config: they look for mistakes in memory, locking and DMA, and for leaks.
+CHECKING_VARIANTS = ("debug", "debug-pcp-compound")
 
 CONFIGS = REPO / "configs"
 # What a variant has after "base" and what its architecture needs.

@@ -27,7 +27,7 @@ from rich.markup import escape
 
 from pagehaul import arm64, host, ui
 from pagehaul.arches import X86_64
-from pagehaul.build import Kernel
+from pagehaul.build import CHECKING_VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, cache_dir, log_dir
 from pagehaul.ui import kill_group
@@ -66,6 +66,11 @@ _SPLATS = re.compile(
     r"|UBSAN: |KCSAN: "
     r"|kmemleak: \d+ new suspected memory leaks"
     r"|pagealloc: memory corruption"
+    # Who looks for mistakes, and gives up: from there on its silence says nothing.
+    r"|DMA-API: (?:cacheline tracking ENOMEM|debugging out of memory)"
+    r"|ODEBUG: Out of memory"
+    r"|kmemleak: (?:Memory pool empty|Cannot allocate a kmemleak_object|.*\bdisabled\b)"
+    r"|turning off the locking correctness validator"
 )
 _HANGS = re.compile(r"INFO: task|(?:rcu: )?INFO: rcu_|watchdog: ")
 # "[    1.234567] ", with the caller's id where the kernel prints one: "[    1.2][   T12] ".
@@ -561,6 +566,13 @@ def _kernel_command_line(kernel: Kernel, guest: Guest) -> list[str]:
             "tsc=reliable",
             # Probing a PS/2 mouse that is not used takes a third of a second.
             "psmouse.proto=bare",
+        ]
+    if kernel.variant in CHECKING_VARIANTS:
+        words += [
+            # Compiled in, it is off unless it is asked for.
+            "page_poison=1",
+            # lockdep says at this level only that it has no room left and turns itself off.
+            "loglevel=8",
         ]
     return [*words, *guest.append]
 

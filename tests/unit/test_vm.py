@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pagehaul import host, vm
-from pagehaul.build import Kernel
+from pagehaul.build import VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.vm import Guest, GuestError
 
@@ -87,6 +87,14 @@ def test_nothing_is_left_in_the_cache(boot: Booted, cache: Path) -> None:
         "general protection fault, probably for non-canonical address 0xdead000000000122",
         "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
         "pagealloc: memory corruption",
+        "DMA-API: cacheline tracking ENOMEM, dma-debug disabled",
+        "DMA-API: debugging out of memory - disabling",
+        "ODEBUG: Out of memory. ODEBUG disabled",
+        "kmemleak: Memory pool empty, consider increasing CONFIG_DEBUG_KMEMLEAK_MEM_POOL_SIZE",
+        "kmemleak: Cannot allocate a kmemleak_object structure",
+        "kmemleak: Kernel memory leak detector disabled",
+        "kmemleak: Kmemleak disabled without freeing internal data.",
+        "turning off the locking correctness validator.",
     ],
 )
 @pytest.mark.parametrize("prefix", ["[    1.234567] ", "[    1.234567][   T70] ", ""])
@@ -108,6 +116,10 @@ def test_complaint_of_the_kernel_is_an_error(message: str, prefix: str) -> None:
         "[    1.0] test: expects WARNING: CPU: 0",
         "[    1.0] rcu: Hierarchical RCU implementation.",
         "[    1.0] INFO: lockdep is turned off.",
+        "[    1.0] DMA-API: preallocated 65536 debug entries",
+        "[    1.0] DMA-API: debugging enabled by kernel config",
+        "[    1.0] kmemleak: Kernel memory leak detector initialized (mem pool available: 15669)",
+        "[    1.0] kmemleak: Automatic memory scanning thread started",
         "WARNINGS: 0",
     ],
 )
@@ -254,6 +266,19 @@ def test_command_reaches_the_guest_quoted(boot: Booted) -> None:
         'echo 0 > "$status"'
     )
     assert result.stdout == "exec echo 'a b')\n"
+
+
+@pytest.mark.parametrize(
+    ("variant", "checks"),
+    [(name, name in ("debug", "debug-pcp-compound")) for name in VARIANTS],
+)
+def test_what_has_to_be_asked_for_is_on_where_mistakes_are_looked_for(
+    variant: str, checks: bool, tmp_path: Path
+) -> None:
+    kernel = Kernel(variant, tmp_path, tmp_path, tmp_path, "6.12")
+    words = vm._kernel_command_line(kernel, Guest(accel="tcg", append=("mine",)))
+    assert ("page_poison=1" in words) is ("loglevel=8" in words) is checks
+    assert words[-1] == "mine"
 
 
 def options(guest: Guest) -> str:
