@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from pagehaul import build, cprogs, host, races, ui, vm
-from pagehaul.build import DEBUG_VARIANTS, Kernel
+from pagehaul.build import CHECKING_VARIANTS, DEBUG_VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
 from pagehaul.suites import tap
@@ -80,7 +80,17 @@ def torture(kernel: Kernel, seconds: int, seed: int) -> Report:
         log.write_bytes(bytes(received))
     for what, times in races.told(kernel, console).most_common():
         ui.console.print(f"KCSAN: {times} x {escape(what)}", soft_wrap=True)
-    return read_report(received.decode(errors="replace"), error)
+    report = read_report(received.decode(errors="replace"), error)
+    if report.figures and kernel.variant in CHECKING_VARIANTS:
+        report.outcomes.extend(_unchecked(report.figures))
+    return report
+
+
+def _unchecked(figures: Mapping[str, object]) -> list[Outcome]:
+    """Return a failure if a kernel that has to look for leaks has not."""
+    if isinstance(figures.get("leaks"), bool):
+        return []
+    return [failed("kmemleak", "this kernel has to look for leaks, and did not")]
 
 
 def read_report(output: str, error: str) -> Report:

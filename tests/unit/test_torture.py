@@ -3,6 +3,7 @@
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,20 +108,42 @@ def test_the_verb_reports_and_fails(
     assert lines[-1].endswith("passed" if status == 0 else "FAILED")
 
 
-def test_the_program_is_told_everything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    kernel = build.Kernel("torture", tmp_path, tmp_path, tmp_path, "6.12")
-    commands = []
+def _pretend_guest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, output: str
+) -> tuple[build.Kernel, list[object]]:
+    commands: list[object] = []
 
     def pretend(*args: object, **kwargs: object) -> None:
         commands.append(args[2])
-        kwargs["on_output"]("stdout", OUTPUT.encode())  # type: ignore[operator]
+        kwargs["on_output"]("stdout", output.encode())  # type: ignore[operator]
 
     monkeypatch.setattr(torture, "log_dir", lambda: tmp_path)
     monkeypatch.setattr(torture.host, "require", lambda *names: None)
     monkeypatch.setattr(torture.cprogs, "selftests", lambda *args: tmp_path)
     monkeypatch.setattr(vm, "run", pretend)
+    return build.Kernel("torture", tmp_path, tmp_path, tmp_path, "6.12"), commands
+
+
+@pytest.mark.parametrize("leaks", [None, False, True])
+@pytest.mark.parametrize("variant", [v for v in torture.VARIANTS if v != "kcsan"])
+def test_a_kernel_that_should_look_for_leaks_and_does_not_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variant: str, leaks: bool | None
+) -> None:
+    output = OUTPUT.replace(json.dumps(FIGURES), json.dumps({**FIGURES, "leaks": leaks}))
+    kernel, _ = _pretend_guest(monkeypatch, tmp_path, output)
+    report = torture.torture(replace(kernel, variant=variant), 60, 9)
+    fails = leaks is None and variant in ("debug", "debug-pcp-compound")
+    assert [each.name for each in report.outcomes if each.status is Status.FAILED] == (
+        ["kmemleak"] if fails else []
+    )
+
+
+def test_the_program_is_told_everything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    kernel, commands = _pretend_guest(monkeypatch, tmp_path, OUTPUT)
     assert torture.torture(kernel, 60, 9).passed
-    [[_, _, text]] = commands
+    [command] = commands
+    assert isinstance(command, list)
+    text = command[-1]
     assert f"{tmp_path}/migrate_torture -t 60 -s 9 -d " in text
     assert "dcbm.ko" in text
     assert "mtcopy.ko" in text
