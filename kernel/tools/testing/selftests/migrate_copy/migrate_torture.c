@@ -45,6 +45,7 @@
 
 #define WINDOWS_DIR	"/sys/kernel/debug/migrate_copy"
 #define SOFTDMA_DIR	"/sys/kernel/debug/softdma"
+#define BALANCING_DIR	"/sys/kernel/debug/sched/numa_balancing"
 #define CGROUP		"/tmp/migrate_torture"
 #define MAX_WORKERS	16
 #define MAX_PAGES	1024
@@ -86,6 +87,7 @@ enum fault {
 	FAULT_DROP_CACHES,
 	FAULT_SOFT_OFFLINE,
 	FAULT_KSM,
+	FAULT_BALANCING,
 	NR_FAULTS,
 };
 
@@ -116,6 +118,7 @@ static const char * const fault_names[NR_FAULTS] = {
 	[FAULT_DROP_CACHES]	= "drop_caches",
 	[FAULT_SOFT_OFFLINE]	= "soft_offline",
 	[FAULT_KSM]		= "ksm",
+	[FAULT_BALANCING]	= "numa_balancing",
 };
 
 /* Those that the kernel injects; "times" counts down. */
@@ -154,6 +157,8 @@ enum operation {
 	OP_KSM,
 	OP_REMAP,
 	OP_VERIFY,
+	NR_WORKER_OPERATIONS,
+	OP_CPUSET = NR_WORKER_OPERATIONS,
 	NR_OPERATIONS,
 };
 
@@ -172,6 +177,7 @@ static const char * const operation_names[NR_OPERATIONS] = {
 	[OP_KSM]		= "ksm",
 	[OP_REMAP]		= "mremap",
 	[OP_VERIFY]		= "verify",
+	[OP_CPUSET]		= "cpuset",
 };
 
 /* What all processes share. */
@@ -682,7 +688,8 @@ static void operate(struct slot *s, enum operation op)
 /* Moves are most of it. */
 static enum operation choose(void)
 {
-	return rnd(2) ? rnd(OP_MIGRATE_PAGES + 1) : rnd(NR_OPERATIONS);
+	return rnd(2) ? rnd(OP_MIGRATE_PAGES + 1) :
+			rnd(NR_WORKER_OPERATIONS);
 }
 
 static void __noreturn worker_main(unsigned int id)
@@ -877,14 +884,45 @@ static void engines_unload(bool all)
 	}
 }
 
+static void engines_cycle(void)
+{
+	engines_unload(false);
+	engines_load();
+	injections_all(true);
+}
+
+/* A channel that was given up is used again when it is asked for. */
+static void channels_revive(void)
+{
+	file_write(SOFTDMA_DIR "/revive", "1");
+	file_write(ENGINES_DIR "/dcbm/channels", "4");
+}
+
+/* What is refused for the moment, as during a suspend, is tried again. */
+static void must_write(const char *path, const char *text)
+{
+	int try, err;
+
+	for (try = 0; try < 100; try++) {
+		err = file_write(path, text);
+		if (!err)
+			return;
+		usleep(100000);
+	}
+	unexpected("%s stays as it is: %s", path, strerror(-err));
+}
+
 static void cpu_cycle(void)
 {
 	int cpu = 1 + rnd(sysconf(_SC_NPROCESSORS_CONF) - 1);
+	char path[64];
 
-	if (!cpu_set_online(cpu, false))
-		fault(FAULT_CPU_OFFLINE);
+	if (cpu_set_online(cpu, false))
+		return;
+	fault(FAULT_CPU_OFFLINE);
 	usleep(rnd(50000));
-	cpu_set_online(cpu, true);
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
+	must_write(path, "1");
 }
 
 static void on_alarm(int sig)
@@ -896,7 +934,7 @@ static void memory_cycle(void)
 {
 	struct sigaction act = { .sa_handler = on_alarm };
 	char path[96], zones[64];
-	int block, try;
+	int block, try, err;
 
 	sigaction(SIGALRM, &act, NULL);
 	for (try = 0; try < 50; try++) {
@@ -913,18 +951,20 @@ static void memory_cycle(void)
 	snprintf(path, sizeof(path), "/sys/devices/system/memory/memory%d/state",
 		 block);
 	alarm(2);
-	if (!file_write(path, "offline"))
-		fault(FAULT_MEMORY_OFFLINE);
+	err = file_write(path, "offline");
 	alarm(0);
-	file_write(path, "online_movable");
+	if (err)
+		return;
+	fault(FAULT_MEMORY_OFFLINE);
+	must_write(path, "online_movable");
 }
 
-static void cgroup_write(const char *group, const char *name, const char *value)
+static int cgroup_write(const char *group, const char *name, const char *value)
 {
 	char path[128];
 
 	snprintf(path, sizeof(path), CGROUP "/%s/%s", group, name);
-	file_write(path, value);
+	return file_write(path, value);
 }
 
 /* Somebody else moves the memory of a worker, and is killed meanwhile. */
@@ -954,9 +994,9 @@ static void kill_victim(bool by_oom)
 {
 	int from = nodes[rnd(nr_nodes)], to = nodes[rnd(nr_nodes)];
 	uint64_t later = rnd(30000);
-	int status, i;
-	char *map;
 	pid_t pid = fork();
+	int how, i;
+	char *map;
 
 	if (!pid) {
 		if (by_oom) {
@@ -975,19 +1015,31 @@ static void kill_victim(bool by_oom)
 		migrate_other(pid, from, to);
 		migrate_other(pid, to, from);
 	}
-	if (!by_oom)
+	if (!by_oom) {
 		usleep(later);
-	else
-		sleep(1);
-	/* One that is dead by now was killed for want of memory. */
-	if (by_oom && waitpid(pid, &status, WNOHANG) == pid) {
-		if (WIFSIGNALED(status))
-			fault(FAULT_OOM);
-		return;
+		kill(pid, SIGKILL);
 	}
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	fault(FAULT_KILL_VICTIM);
+	/* One that is in want of memory is killed before long. */
+	for (i = 0; i < 100 && waitpid(pid, &how, WNOHANG) != pid; i++)
+		usleep(100000);
+	if (i == 100) {
+		kill(pid, SIGKILL);
+		waitpid(pid, &how, 0);
+	} else {
+		fault(by_oom ? FAULT_OOM : FAULT_KILL_VICTIM);
+	}
+	if (!WIFSIGNALED(how) || WTERMSIG(how) != SIGKILL)
+		unexpected("a victim ended with %x", how);
+}
+
+static void kill_by_signal(void)
+{
+	kill_victim(false);
+}
+
+static void kill_by_oom(void)
+{
+	kill_victim(true);
 }
 
 static void freeze(void)
@@ -1023,86 +1075,145 @@ static void soft_offline(void)
 	}
 }
 
-static void squeeze(void)
+static void reclaim(void)
 {
 	char text[24];
 
-	switch (rnd(5)) {
-	case 0:
-		snprintf(text, sizeof(text), "%dM", (int)(1 + rnd(16)));
-		cgroup_write("workers", "memory.reclaim", text);
-		fault(FAULT_RECLAIM);
-		break;
-	case 1:
-		cgroup_write("workers", "memory.high", "32M");
-		usleep(rnd(100000));
-		cgroup_write("workers", "memory.high", "max");
+	/* It may find less than that. */
+	snprintf(text, sizeof(text), "%dM", (int)(1 + rnd(16)));
+	cgroup_write("workers", "memory.reclaim", text);
+	fault(FAULT_RECLAIM);
+}
+
+static void limit(void)
+{
+	if (!cgroup_write("workers", "memory.high", "32M"))
 		fault(FAULT_LIMIT);
-		break;
-	case 2:
-		if (!file_write("/proc/sys/vm/compact_memory", "1"))
-			fault(FAULT_COMPACT);
-		break;
-	case 3:
-		if (!file_write("/proc/sys/vm/drop_caches", "3"))
-			fault(FAULT_DROP_CACHES);
-		break;
-	default:
-		if (!file_write("/sys/kernel/mm/ksm/run", rnd(2) ? "1" : "2"))
-			fault(FAULT_KSM);
-		break;
+	usleep(rnd(100000));
+	cgroup_write("workers", "memory.high", "max");
+}
+
+/* A node, for a while: all of it takes longer than a suspend may wait. */
+static void compact_node(void)
+{
+	uint64_t later = 1 + rnd(1000000);
+	char path[64];
+	pid_t pid;
+	int how;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/compact",
+		 nodes[rnd(nr_nodes)]);
+	pid = fork();
+	if (!pid)
+		_exit(!!file_write(path, "1"));
+	if (pid < 0)
+		return;
+	usleep(later);
+	kill(pid, SIGKILL);
+	/* Whether it was done, or killed in the middle of it. */
+	if (waitpid(pid, &how, 0) == pid && (!how || WIFSIGNALED(how)))
+		fault(FAULT_COMPACT);
+}
+
+static void shrink_caches(void)
+{
+	if (!file_write("/proc/sys/vm/drop_caches", "3"))
+		fault(FAULT_DROP_CACHES);
+}
+
+static void merge_pages(void)
+{
+	if (!file_write("/sys/kernel/mm/ksm/run", rnd(2) ? "1" : "2"))
+		fault(FAULT_KSM);
+}
+
+/*
+ * 1: to where pages are used; 2: between tiers of memory; 3: both. There is no
+ * way back to 1: in the other modes the pages of a lower tier have the time of
+ * the last access where those of others have the CPU, and task_numa_fault() of
+ * the unmodified kernel, too, would take that for the number of a CPU and crash.
+ */
+static void balance(void)
+{
+	static unsigned int mode = 1;
+	static double start;
+	unsigned int next;
+
+	start = start ?: now();
+	next = now() - start < seconds / 3 ? 1 : 2 + rnd(2);
+	if (next != mode &&
+	    !file_write_number("/proc/sys/kernel/numa_balancing", next)) {
+		fault(FAULT_BALANCING);
+		mode = next;
 	}
 }
+
+/*
+ * What the memory of a cgroup may be on changes, and it follows. Only this one
+ * has a set of its own: for the workers all nodes are always allowed.
+ */
+static void change_cpuset(void)
+{
+	static struct slot s = { .kind = SLOT_MTHP, .seed = 1ULL << 56 };
+	char text[8];
+
+	if (!s.map) {
+		if (cgroup_write("cpuset", "cgroup.procs", "0") ||
+		    !slot_map(&s, 0)) {
+			unexpected("no cpuset");
+			return;
+		}
+	}
+	snprintf(text, sizeof(text), "%d", nodes[rnd(nr_nodes)]);
+	if (cgroup_write("cpuset", "cpuset.mems", text))
+		unexpected("cpuset.mems refuses node %s", text);
+	verify(&s, 0, s.pages);
+	write_pages(&s, rnd(s.pages / 2), s.pages / 2);
+	shared->done[OP_CPUSET]++;
+}
+
+/*
+ * Each has a process of its own, so that one that takes long holds up no other.
+ * It pauses for about so long, and at least as long as the trouble took: those
+ * that stop everybody are the rarest.
+ */
+static const struct {
+	void (*make)(void);
+	unsigned int pause_ms;
+} troubles[] = {
+	{ random_knob, 12 },
+	{ kill_mover, 80 },
+	{ channels_revive, 300 },
+	{ cpu_cycle, 300 },
+	{ engines_cycle, 1000 },
+	{ memory_cycle, 500 },
+	{ kill_by_signal, 500 },
+	{ kill_by_oom, 1000 },
+	{ freeze, 1500 },
+	{ suspend, 2000 },
+	{ soft_offline, 2000 },
+	{ reclaim, 1500 },
+	{ limit, 2000 },
+	{ compact_node, 2000 },
+	{ shrink_caches, 5000 },
+	{ merge_pages, 4000 },
+	{ balance, 3000 },
+	{ change_cpuset, 1000 },
+};
 
 static void __noreturn trouble_main(unsigned int id)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	random_start(seed, 1000 + id);
 	while (!shared->stop) {
-		if (!id) {
-			/* Quick ones. */
-			random_knob();
-			if (!rnd(8))
-				kill_mover();
+		double until = now();
+
+		troubles[id].make();
+		until = now() + (now() - until) +
+			rnd(2 * troubles[id].pause_ms) / 1e3;
+		do {
 			usleep(rnd(20000));
-			continue;
-		}
-		switch (rnd(10)) {
-		case 0:
-		case 1:
-			cpu_cycle();
-			break;
-		case 2:
-			engines_unload(false);
-			engines_load();
-			injections_all(true);
-			break;
-		case 3:
-			memory_cycle();
-			break;
-		case 4:
-			kill_victim(false);
-			break;
-		case 5:
-			kill_victim(!rnd(3));
-			break;
-		case 6:
-			if (rnd(2))
-				freeze();
-			else
-				suspend();
-			break;
-		case 7:
-			soft_offline();
-			break;
-		default:
-			squeeze();
-			break;
-		}
-		file_write(SOFTDMA_DIR "/revive", "1");
-		/* A channel that was given up is used again when asked for. */
-		file_write(ENGINES_DIR "/dcbm/channels", "4");
-		usleep(rnd(100000));
+		} while (now() < until && !shared->stop);
 	}
 	_exit(0);
 }
@@ -1282,13 +1393,11 @@ static void options(int argc, char **argv)
 		ksft_exit_fail_msg("1 to %d processes\n", MAX_WORKERS);
 }
 
-#define NR_TROUBLES	2
-
 int main(int argc, char **argv)
 {
-	uint64_t moved, before_stretch, demoted, promoted;
+	uint64_t moved, before_stretch, demoted, promoted, balanced;
 	unsigned long faults_sum = 0, kinds = 0;
-	pid_t pids[MAX_WORKERS + NR_TROUBLES], hogs;
+	pid_t pids[MAX_WORKERS + ARRAY_SIZE(troubles)], hogs;
 	bool leak_known, leak_any;
 	int failed = 0, stuck, stuck2;
 	static char json[16384];
@@ -1306,11 +1415,15 @@ int main(int argc, char **argv)
 	prepare();
 	mkdir(CGROUP, 0755);
 	mount("none", CGROUP, "cgroup2", 0, NULL);
-	file_write(CGROUP "/cgroup.subtree_control", "+memory +cpu");
+	file_write(CGROUP "/cgroup.subtree_control", "+memory +cpu +cpuset");
 	mkdir(CGROUP "/workers", 0755);
 	mkdir(CGROUP "/oom", 0755);
+	mkdir(CGROUP "/cpuset", 0755);
 	file_write("/sys/kernel/mm/numa/demotion_enabled", "1");
-	file_write("/proc/sys/kernel/numa_balancing", "2");
+	file_write("/proc/sys/kernel/numa_balancing", "1");
+	/* By default it takes up to a minute to look at a process again. */
+	file_write(BALANCING_DIR "/scan_period_min_ms", "200");
+	file_write(BALANCING_DIR "/scan_period_max_ms", "2000");
 	file_write("/sys/kernel/mm/transparent_hugepage/enabled", "madvise");
 	file_write("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled",
 		   "madvise");
@@ -1327,6 +1440,7 @@ int main(int argc, char **argv)
 	engines_load();
 
 	moved = event_count("pgmigrate_success");
+	balanced = event_count("numa_pages_migrated");
 	demoted = event_count("pgdemote_kswapd") + event_count("pgdemote_direct");
 	promoted = event_count("pgpromote_success");
 	before_stretch = stretches();
@@ -1341,7 +1455,7 @@ int main(int argc, char **argv)
 	/* Let all of it be there first. */
 	sleep(1);
 	injections_all(true);
-	for (i = 0; i < NR_TROUBLES; i++) {
+	for (i = 0; i < ARRAY_SIZE(troubles); i++) {
 		pids[nr_workers + i] = fork();
 		if (!pids[nr_workers + i])
 			trouble_main(i);
@@ -1361,7 +1475,8 @@ int main(int argc, char **argv)
 	shared->stop = true;
 	kill(-hogs, SIGKILL);
 	waitpid(hogs, NULL, 0);
-	stuck2 = collect(pids + nr_workers, NR_TROUBLES, STUCK_S, &failed);
+	stuck2 = collect(pids + nr_workers, ARRAY_SIZE(troubles), STUCK_S,
+			 &failed);
 	injections_all(false);
 	stuck = collect(pids, nr_workers, STUCK_S, &failed) + stuck2;
 	if (stuck)
@@ -1371,9 +1486,11 @@ int main(int argc, char **argv)
 	demoted = event_count("pgdemote_kswapd") + event_count("pgdemote_direct") -
 		  demoted;
 	promoted = event_count("pgpromote_success") - promoted;
+	balanced = event_count("numa_pages_migrated") - balanced;
 	engines_unload(true);
 	rmdir(CGROUP "/workers");
 	rmdir(CGROUP "/oom");
+	rmdir(CGROUP "/cpuset");
 	umount2(CGROUP, MNT_DETACH);
 	leaks(&leak_known, &leak_any);
 
@@ -1387,6 +1504,7 @@ int main(int argc, char **argv)
 	json_number(json, "moved_bytes", moved * PAGE);
 	json_number(json, "demoted_pages", demoted);
 	json_number(json, "promoted_pages", promoted);
+	json_number(json, "balanced_pages", balanced);
 	json_number(json, "verified_bytes", shared->verified);
 	json_number(json, "wrong_words", shared->wrong);
 	json_number(json, "unexpected_errors", shared->unexpected);
