@@ -25,6 +25,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -1218,13 +1219,11 @@ static void __noreturn trouble_main(unsigned int id)
 	_exit(0);
 }
 
-/* What else a machine does, where it is installed. */
+/* What else a machine does; it does not end by itself. */
 static pid_t hogs_start(void)
 {
-	char limit[16];
 	pid_t pid;
 
-	snprintf(limit, sizeof(limit), "%us", seconds);
 	pid = fork();
 	if (!pid) {
 		setpgid(0, 0);
@@ -1233,10 +1232,36 @@ static pid_t hogs_start(void)
 		setenv("PATH", "/usr/sbin:/sbin:/usr/bin:/bin", 1);
 		execlp("stress-ng", "stress-ng", "--temp-path", "/tmp", "--cpu",
 		       "1", "--vm", "1", "--vm-bytes", "32M", "--fork", "1",
-		       "--timeout", limit, NULL);
+		       "--timeout", "0", NULL);
 		_exit(127);
 	}
 	return pid;
+}
+
+/*
+ * Ends it and all that it has started, which are children of this process once
+ * their parents are dead. Was it there until now, and did it do something? A CPU
+ * that it has for a hundredth of the time is less than it gets of four that are
+ * busy with thirty others.
+ */
+static bool hogs_stop(pid_t hogs)
+{
+	struct rusage usage;
+	bool alive;
+	double used = 0;
+	int how;
+
+	alive = hogs > 0 && !waitpid(hogs, &how, WNOHANG);
+	if (!alive) {
+		ksft_print_msg("stress-ng ended with %x\n", how);
+		return false;
+	}
+	kill(-hogs, SIGKILL);
+	while (wait4(-hogs, &how, 0, &usage) > 0)
+		used += usage.ru_utime.tv_sec + usage.ru_stime.tv_sec +
+			(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+	ksft_print_msg("stress-ng used %.1f s of CPU time\n", used);
+	return used > seconds / 100.0;
 }
 
 static uint64_t event_count(const char *name)
@@ -1398,13 +1423,13 @@ int main(int argc, char **argv)
 	uint64_t moved, before_stretch, demoted, promoted, balanced;
 	unsigned long faults_sum = 0, kinds = 0;
 	pid_t pids[MAX_WORKERS + ARRAY_SIZE(troubles)], hogs;
-	bool leak_known, leak_any;
+	bool leak_known, leak_any, hogs_ran;
 	int failed = 0, stuck, stuck2;
 	static char json[16384];
 	unsigned int i;
 
 	options(argc, argv);
-	tests_start(6);
+	tests_start(7);
 	ksft_print_msg("seed %llu, %u seconds, %u processes\n",
 		       (unsigned long long)seed, seconds, nr_workers);
 	find_nodes();
@@ -1460,6 +1485,8 @@ int main(int argc, char **argv)
 		if (!pids[nr_workers + i])
 			trouble_main(i);
 	}
+	/* Whose parents die without having waited for them. */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	hogs = hogs_start();
 
 	for (i = 0; i < seconds; i++) {
@@ -1473,8 +1500,7 @@ int main(int argc, char **argv)
 	}
 
 	shared->stop = true;
-	kill(-hogs, SIGKILL);
-	waitpid(hogs, NULL, 0);
+	hogs_ran = hogs_stop(hogs);
 	stuck2 = collect(pids + nr_workers, ARRAY_SIZE(troubles), STUCK_S,
 			 &failed);
 	injections_all(false);
@@ -1526,6 +1552,7 @@ int main(int argc, char **argv)
 	test_result(!shared->unexpected, "no call gave what it must not");
 	test_result(!failed && !shared->died, "no process died");
 	test_result(!stuck, "nobody is stuck");
+	test_result(hogs_ran, "stress-ng ran until the end");
 	if (leak_known)
 		test_result(!leak_any, "nothing leaks");
 	else
