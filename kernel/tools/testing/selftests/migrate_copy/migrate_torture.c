@@ -53,6 +53,12 @@
 /* For the last operations to end, on an emulated debug kernel. */
 #define STUCK_S		120
 #define MAX_NODES	8
+/*
+ * Pages that the kernel may take for itself meanwhile: the shadow of KASAN and
+ * the stacks that it remembers grow, as do network buffers and the like. A page
+ * that is lost now and then is more in thousands of moves.
+ */
+#define KEPT		(2 * MB / PAGE)
 /* Errors of a page that are told, and those of a call. */
 #define NR_ERRORS	134
 /* No status has been stored: neither a node nor an error. */
@@ -1351,6 +1357,63 @@ static void json_number(char *json, const char *name, uint64_t value)
 		(unsigned long long)value);
 }
 
+/*
+ * The pages that are neither free nor in any statistics: what the kernel has
+ * taken for itself directly, and what was lost. Caches may grow as they like,
+ * and what is on a disk of ours, in memory that cannot be reclaimed, is counted
+ * as page cache. A page whose last user went, but not the last reference, is in
+ * none of them.
+ */
+static long unaccounted_pages(void)
+{
+	static const char * const known[] = {
+		"MemFree:", "Buffers:", "Cached:", "SwapCached:", "AnonPages:",
+		"Slab:", "KernelStack:", "PageTables:", "VmallocUsed:",
+		"Percpu:", "HardwareCorrupted:", "Hugetlb:",
+	};
+	static const char * const file = "/proc/meminfo";
+	unsigned long count;
+	char line[256];
+	FILE *zones;
+	long pages;
+	size_t i;
+
+	free_pages();
+	pages = file_count(file, "MemTotal:");
+	for (i = 0; i < ARRAY_SIZE(known); i++)
+		pages -= file_count(file, known[i]);
+	pages /= (long)(PAGE / KB);
+	/* What the CPUs hold back. */
+	zones = fopen("/proc/zoneinfo", "r");
+	while (zones && fgets(line, sizeof(line), zones)) {
+		if (sscanf(line, " count: %lu", &count) == 1)
+			pages -= count;
+	}
+	if (zones)
+		fclose(zones);
+	return pages;
+}
+
+/* What is freed later by somebody else may take a moment. */
+static bool pages_are_back(long before)
+{
+	unsigned long anon = 0, file = 0;
+	long after = 0;
+	int try;
+
+	for (try = 0; try < 20; try++) {
+		after = unaccounted_pages();
+		anon = event_count("nr_isolated_anon");
+		file = event_count("nr_isolated_file");
+		if (after <= before + KEPT && !anon && !file)
+			break;
+		sleep(1);
+	}
+	ksft_print_msg("%ld pages unaccounted for, %ld before; %lu and %lu isolated\n",
+		       after, before, anon, file);
+	return try < 20;
+}
+
 /* Waits for processes; those that do not come are stuck. */
 static int collect(pid_t *pids, size_t n, unsigned int timeout, int *failed)
 {
@@ -1380,10 +1443,15 @@ static void leaks(bool *known, bool *any)
 {
 	static char text[4096];
 
-	*known = !file_write("/sys/kernel/debug/kmemleak", "scan");
+	*known = file_exists("/sys/kernel/debug/kmemleak");
 	*any = false;
 	if (!*known)
 		return;
+	if (file_write("/sys/kernel/debug/kmemleak", "scan")) {
+		ksft_print_msg("kmemleak is off\n");
+		*any = true;
+		return;
+	}
 	/* What was just freed may look like a leak the first time. */
 	sleep(6);
 	file_write("/sys/kernel/debug/kmemleak", "scan");
@@ -1423,13 +1491,14 @@ int main(int argc, char **argv)
 	uint64_t moved, before_stretch, demoted, promoted, balanced;
 	unsigned long faults_sum = 0, kinds = 0;
 	pid_t pids[MAX_WORKERS + ARRAY_SIZE(troubles)], hogs;
-	bool leak_known, leak_any, hogs_ran;
+	bool leak_known, leak_any, hogs_ran, pages_back;
+	long unaccounted;
 	int failed = 0, stuck, stuck2;
 	static char json[16384];
 	unsigned int i;
 
 	options(argc, argv);
-	tests_start(7);
+	tests_start(8);
 	ksft_print_msg("seed %llu, %u seconds, %u processes\n",
 		       (unsigned long long)seed, seconds, nr_workers);
 	find_nodes();
@@ -1462,6 +1531,7 @@ int main(int argc, char **argv)
 			 nodes[i]);
 		file_write(path, "16");
 	}
+	unaccounted = unaccounted_pages();
 	engines_load();
 
 	moved = event_count("pgmigrate_success");
@@ -1518,6 +1588,11 @@ int main(int argc, char **argv)
 	rmdir(CGROUP "/oom");
 	rmdir(CGROUP "/cpuset");
 	umount2(CGROUP, MNT_DETACH);
+	for (i = 0; i < nr_workers * NR_SLOT_KINDS; i++)
+		close(files[i / NR_SLOT_KINDS][i % NR_SLOT_KINDS]);
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	pages_back = stuck || pages_are_back(unaccounted);
 	leaks(&leak_known, &leak_any);
 
 	for (i = 0; i < NR_FAULTS; i++) {
@@ -1553,6 +1628,7 @@ int main(int argc, char **argv)
 	test_result(!failed && !shared->died, "no process died");
 	test_result(!stuck, "nobody is stuck");
 	test_result(hogs_ran, "stress-ng ran until the end");
+	test_result(pages_back, "no page is lost, none is isolated");
 	if (leak_known)
 		test_result(!leak_any, "nothing leaks");
 	else
