@@ -250,6 +250,18 @@ static void count_error(atomic_ulong *counts, int err)
 	counts[err < 0 || err >= NR_ERRORS ? NR_ERRORS - 1 : err]++;
 }
 
+static void __printf(1, 2) unexpected(const char *fmt, ...)
+{
+	char text[160];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	ksft_print_msg("%s\n", text);
+	shared->unexpected++;
+}
+
 /*
  * The memory
  */
@@ -346,18 +358,6 @@ static bool slot_map(struct slot *s, unsigned int worker)
 /*
  * The operations of a worker
  */
-
-static void __printf(1, 2) unexpected(const char *fmt, ...)
-{
-	char text[160];
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	ksft_print_msg("%s\n", text);
-	shared->unexpected++;
-}
 
 /* What move_pages() reads and writes, besides the memory that is moved. */
 static struct {
@@ -792,6 +792,84 @@ static void injection_count(size_t i)
 	file_write_number(path, TIMES);
 }
 
+static bool is_dma_debug(const char *symbol)
+{
+	static const char * const others[] = {
+		"add_dma_entry", "dma_entry_alloc", "dma_debug_create_entries",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(others); i++) {
+		if (!strcmp(symbol, others[i]))
+			return true;
+	}
+	/* What the compiler has split off lies elsewhere. */
+	return !strncmp(symbol, "debug_dma_", 10) && !strchr(symbol, '.');
+}
+
+/* Where the functions of dma-debug are, which are one file of the kernel. */
+static bool find_dma_debug(uint64_t *start, uint64_t *end)
+{
+	uint64_t last = 0, next = UINT64_MAX;
+	unsigned long long at;
+	char line[512], symbol[256], type;
+	FILE *symbols;
+
+	symbols = fopen("/proc/kallsyms", "r");
+	if (!symbols)
+		return false;
+	*start = UINT64_MAX;
+	while (fgets(line, sizeof(line), symbols)) {
+		if (sscanf(line, "%llx %c %255s", &at, &type, symbol) != 3 ||
+		    (type != 't' && type != 'T') || !is_dma_debug(symbol))
+			continue;
+		*start = at < *start ? at : *start;
+		last = at > last ? at : last;
+	}
+	/* Up to the function that follows. */
+	rewind(symbols);
+	while (fgets(line, sizeof(line), symbols)) {
+		at = strtoull(line, NULL, 16);
+		if (at > last && at < next)
+			next = at;
+	}
+	fclose(symbols);
+	*end = next;
+	return last && *end - *start < MB;
+}
+
+/*
+ * dma-debug turns itself off, for good, when an allocation of its own fails.
+ * Those, by their place on the stack, do not fail. False if there is no way to
+ * spare them.
+ */
+static bool spare_dma_debug(const char *dir)
+{
+	static uint64_t start, end;
+	static int found = -1;
+	char path[128];
+
+	if (!file_exists("/sys/kernel/debug/dma-api"))
+		return true;
+	if (found < 0)
+		found = find_dma_debug(&start, &end);
+	snprintf(path, sizeof(path), "%s/stacktrace-depth", dir);
+	if (!found || file_write(path, "32"))
+		return false;
+	/* The end first: from 0 to there is the kernel, none of which fails. */
+	snprintf(path, sizeof(path), "%s/reject-end", dir);
+	if (file_write_number(path, end))
+		return false;
+	snprintf(path, sizeof(path), "%s/reject-start", dir);
+	return !file_write_number(path, start);
+}
+
+static bool is_allocation(size_t i)
+{
+	return injections[i].fault == FAULT_SLAB ||
+	       injections[i].fault == FAULT_PAGE_ALLOC;
+}
+
 static void injection_set(size_t i, unsigned int percent)
 {
 	char path[128];
@@ -799,10 +877,14 @@ static void injection_set(size_t i, unsigned int percent)
 	snprintf(path, sizeof(path), "%s/verbose", injections[i].dir);
 	if (file_write(path, "0"))
 		return;
+	if (percent && is_allocation(i) && !spare_dma_debug(injections[i].dir)) {
+		unexpected("cannot spare dma-debug in %s", injections[i].dir);
+		return;
+	}
 	snprintf(path, sizeof(path), "%s/times", injections[i].dir);
 	file_write_number(path, TIMES);
 	snprintf(path, sizeof(path), "%s/task-filter", injections[i].dir);
-	file_write(path, injections[i].fault <= FAULT_PAGE_ALLOC ? "Y" : "N");
+	file_write(path, is_allocation(i) ? "Y" : "N");
 	snprintf(path, sizeof(path), "%s/ignore-gfp-wait", injections[i].dir);
 	file_write(path, "N");
 	snprintf(path, sizeof(path), "%s/ignore-gfp-highmem",
@@ -1255,7 +1337,7 @@ static bool hogs_stop(pid_t hogs)
 	struct rusage usage;
 	bool alive;
 	double used = 0;
-	int how;
+	int how = 0;
 
 	alive = hogs > 0 && !waitpid(hogs, &how, WNOHANG);
 	if (!alive) {
