@@ -48,6 +48,7 @@
 #define SOFTDMA_DIR	"/sys/kernel/debug/softdma"
 #define BALANCING_DIR	"/sys/kernel/debug/sched/numa_balancing"
 #define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
+#define STACK_DEPOT	"/sys/kernel/debug/stackdepot/stats"
 #define CGROUP		"/tmp/migrate_torture"
 #define MAX_WORKERS	16
 #define MAX_PAGES	1024
@@ -57,9 +58,9 @@
 #define STUCK_S		120
 #define MAX_NODES	8
 /*
- * Pages that the kernel may take for itself meanwhile: the shadow of KASAN and
- * the stacks that it remembers grow, as do network buffers and the like. A page
- * that is lost now and then is more in thousands of moves.
+ * Pages that the kernel may take for itself meanwhile, for buffers, the entries
+ * of dma-debug and the like. A page that is lost now and then is more in
+ * thousands of moves.
  */
 #define KEPT		(2 * MB / PAGE)
 /* Errors of a page that are told, and those of a call. */
@@ -1266,8 +1267,9 @@ static void change_cpuset(void)
 
 /*
  * Each has a process of its own, so that one that takes long holds up no other.
- * It pauses for about so long, and at least as long as the trouble took: those
- * that stop everybody are the rarest.
+ * It pauses for about so long, and at least three times as long as the trouble
+ * took, so that there is time for moves on a slow machine, too: those that stop
+ * everybody are the rarest. Movers that are killed move most of the time.
  */
 static const struct {
 	void (*make)(void);
@@ -1301,7 +1303,8 @@ static void __noreturn trouble_main(unsigned int id)
 		double until = now();
 
 		troubles[id].make();
-		until = now() + (now() - until) +
+		until = now() + (troubles[id].make == kill_mover ? 0 : 3) *
+			(now() - until) +
 			rnd(2 * troubles[id].pause_ms) / 1e3;
 		do {
 			usleep(rnd(20000));
@@ -1468,6 +1471,9 @@ static long unaccounted_pages(void)
 	for (i = 0; i < ARRAY_SIZE(known); i++)
 		pages -= file_count(file, known[i]);
 	pages /= (long)(PAGE / KB);
+	/* The stacks that KASAN and others remember, in pools of four pages. */
+	if (file_exists(STACK_DEPOT))
+		pages -= 4 * file_count(STACK_DEPOT, "pools:");
 	/* What the CPUs hold back. */
 	zones = fopen("/proc/zoneinfo", "r");
 	while (zones && fgets(line, sizeof(line), zones)) {
