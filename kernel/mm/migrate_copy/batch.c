@@ -66,7 +66,10 @@
 /* Base pages of a batch that are copied together; less is copied as it is moved. */
 #define MIGRATE_COPY_MIN_PAGES	(SZ_256K / PAGE_SIZE)
 
-/* Folio pairs that wait to be copied, and what has been copied so far. */
+/*
+ * Folio pairs that wait to be copied, and what has been copied so far; lost are
+ * those of the last copy that an engine may still have written to after it.
+ */
 struct migrate_copy_window {
 	int reason;
 	bool may_share;
@@ -77,6 +80,7 @@ struct migrate_copy_window {
 	unsigned long pages_done;
 	unsigned long helper_pages_done;
 	unsigned long engine_pages_done;
+	unsigned long lost;
 	struct migrate_copy_pair pairs[MIGRATE_COPY_WINDOW];
 };
 
@@ -211,6 +215,7 @@ static unsigned long copy_shared(struct migrate_copy_window *win,
 
 	migrate_copy_stat_add(MIGRATE_COPY_JOBS, 1);
 	migrate_copy_stat_add(MIGRATE_COPY_HELPERS_WOKEN, woken);
+	win->lost = job.lost;
 	return job.failed;
 }
 
@@ -315,6 +320,7 @@ static void window_init(struct migrate_copy_window *win, int reason,
 	win->pages_done = 0;
 	win->helper_pages_done = 0;
 	win->engine_pages_done = 0;
+	win->lost = 0;
 }
 
 /*
@@ -413,7 +419,7 @@ static_assert(!(MIGRATE_MODE_FLAGS >> MIGRATE_REASON_SHIFT));
  * Context: Process context, may sleep. Takes no lock under which anybody may
  * sleep, and allocates nothing.
  * Return: 0, -EHWPOISON if a machine check interrupted the copy, or -EAGAIN if
- * an engine may still write to @dst.
+ * an engine had not finished with @dst, which it may still write to.
  */
 int migrate_copy_hugetlb(struct folio *dst, struct folio *src,
 			 enum migrate_mode mode)
@@ -434,7 +440,8 @@ int migrate_copy_hugetlb(struct folio *dst, struct folio *src,
 			       win.helper_pages_done);
 	if (likely(!failed))
 		return 0;
-	return migrate_copy_quarantined(dst) ? -EAGAIN : -EHWPOISON;
+	/* Not whether it is in quarantine: that may have ended by now. */
+	return win.lost ? -EAGAIN : -EHWPOISON;
 }
 
 /**

@@ -837,7 +837,7 @@ static void copy_failed(struct migrate_copy_offload *o)
  * @engine_pages: Where the base pages go that engines have copied.
  *
  * As migrate_copy_job_run(). A folio that an engine may still write to counts as
- * failed, and is in quarantine.
+ * failed and as lost, and is in quarantine, which may end at any time.
  *
  * Context: Process context, may sleep. Takes no lock that is held while memory
  * is allocated, and allocates nothing.
@@ -870,6 +870,7 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 	migrate_copy_helpers_retract(&job->work);
 
 	job->failed |= o.lost;
+	job->lost = o.lost;
 	*engine_pages = o.pages;
 	return woken;
 }

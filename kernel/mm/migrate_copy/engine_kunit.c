@@ -39,10 +39,11 @@ static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
  * @LATE: holds what it claims until it is asked to stop.
  * @LATE_COPY: as @LATE, but copies then.
  * @LOSE: holds what it claims for ever.
+ * @LOSE_BRIEFLY: as @LOSE, but its hardware stops as soon as that is lost.
  * @POLL: copies a chunk with each poll.
  */
 enum conduct { REFUSE_JOB, REFUSE_START, COPY, FAIL, LATE, LATE_COPY, LOSE,
-	       POLL };
+	       LOSE_BRIEFLY, POLL };
 
 struct fake {
 	enum conduct conduct;
@@ -161,8 +162,15 @@ static void fake_stop(void *priv, struct migrate_copy_share *share)
 	struct fake *fake = priv;
 
 	fake->stops++;
-	if (fake->conduct != LOSE)
+	if (fake->conduct != LOSE && fake->conduct != LOSE_BRIEFLY)
 		give_back(fake, fake->conduct == LATE_COPY);
+}
+
+/* The hardware of an engine that loses chunks has stopped. */
+static void fake_halt(struct fake *fake)
+{
+	while (fake->held)
+		migrate_copy_chunk_stopped(&fake->chunks[--fake->held]);
 }
 
 static void fake_end(void *priv, struct migrate_copy_share *share)
@@ -173,13 +181,8 @@ static void fake_end(void *priv, struct migrate_copy_share *share)
 	fake->ends++;
 	for (i = 0; i < fake->held; i++)
 		migrate_copy_chunk_lost(&fake->chunks[i]);
-}
-
-/* The hardware of an engine that loses chunks has stopped. */
-static void fake_halt(struct fake *fake)
-{
-	while (fake->held)
-		migrate_copy_chunk_stopped(&fake->chunks[--fake->held]);
+	if (fake->conduct == LOSE_BRIEFLY)
+		fake_halt(fake);
 }
 
 static const struct migrate_copy_engine_ops fake_ops = {
@@ -513,6 +516,28 @@ static void lost_chunks(struct kunit *test)
 	}
 }
 
+/* That a page was lost is known after its quarantine, too: it is no bad memory. */
+static void lost_hugetlb(struct kunit *test)
+{
+	static const unsigned int orders[] = { CHUNK_ORDER };
+	struct folio_set *set = copy_test_alloc(test, orders, 1);
+	struct fake *fake = fake_alloc(test, "kunit", LOSE_BRIEFLY);
+	struct migrate_copy_pair *pair = &set->pairs[0];
+	int mode = MR_SYSCALL << MIGRATE_REASON_SHIFT | MIGRATE_MT | MIGRATE_SYNC;
+
+	migrate_copy_engine_tune(fake->engine, true, 20);
+	copy_test_fill(set, 1);
+	KUNIT_EXPECT_EQ(test, -EAGAIN,
+			migrate_copy_hugetlb(pair->dst, pair->src, mode));
+	KUNIT_EXPECT_GT(test, fake->claims, 0);
+	KUNIT_EXPECT_FALSE(test, migrate_copy_quarantined(pair->dst));
+
+	fake->conduct = COPY;
+	KUNIT_EXPECT_EQ(test, 0,
+			migrate_copy_hugetlb(pair->dst, pair->src, mode));
+	KUNIT_EXPECT_TRUE(test, copy_test_same(pair));
+}
+
 /* An engine that wants a job alone gets all of it, as long as it goes on. */
 static void exclusive_engine(struct kunit *test)
 {
@@ -688,6 +713,7 @@ static struct kunit_case engine_cases[] = {
 	KUNIT_CASE(failed_folio),
 	KUNIT_CASE(late_chunks),
 	KUNIT_CASE(lost_chunks),
+	KUNIT_CASE(lost_hugetlb),
 	KUNIT_CASE(exclusive_engine),
 	KUNIT_CASE(slow_engine),
 	KUNIT_CASE(several_engines),

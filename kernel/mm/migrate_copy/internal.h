@@ -69,7 +69,9 @@ struct migrate_copy_pair {
  * @caller_pages: Base pages that the caller has claimed.
  * @cursor: The first page that nobody has claimed: the index of its pair in
  *	the upper, its index in the folio in the lower 32 bits.
- * @failed: One bit for each pair whose copy hit a machine check.
+ * @failed: One bit for each pair whose copy hit a machine check, or of which an
+ *	engine has lost pages.
+ * @lost: One bit for each of the latter.
  * @helper_pages: Base pages that helpers have claimed.
  */
 struct migrate_copy_job {
@@ -82,6 +84,7 @@ struct migrate_copy_job {
 
 	atomic64_t cursor ____cacheline_aligned_in_smp;
 	unsigned long failed;
+	unsigned long lost;
 	atomic_long_t helper_pages;
 };
 
