@@ -75,8 +75,14 @@
  *
  * That is large at the beginning, where chunk_kb limits it, and nothing towards
  * the end: the last pages go to whoever is faster. An engine that got nothing at
- * all of a job is thought a little faster next time, so that it is tried again
- * some day.
+ * all of a job is thought a little faster and steadier next time, so that it is
+ * tried again some day.
+ *
+ * A chunk that failed or was lost counts as one that took as long as that, and as
+ * the CPU needs to copy it instead; but only where that makes the engine slower. So
+ * an engine that hangs now and then costs its time-out, and is left alone for as
+ * many jobs as that is worth; and one that fails at once does not seem fast. With
+ * exclusive, nobody asks how fast an engine is.
  *
  * Machine checks
  * --------------
@@ -242,11 +248,29 @@ static void average(unsigned long *avg, u64 sample)
 	WRITE_ONCE(*avg, max_t(u64, sample, 1));
 }
 
-/* A chunk was copied. Several jobs may do this at once: it is an estimate. */
-static void learn(struct migrate_copy_engine *engine, unsigned int pages, u64 ns)
+/* The engine has not been tried: it may be faster by now. */
+static void fade(unsigned long *avg)
 {
-	unsigned long avg = READ_ONCE(engine->chunk_ns);
+	unsigned long old = READ_ONCE(*avg);
 
+	/* By 1 at least, or a small one would stay; but 0 is unknown. */
+	if (old > 1)
+		WRITE_ONCE(*avg, old - (old >> FORGET_SHIFT) - 1);
+}
+
+/* A chunk has ended. Several jobs may do this at once: it is an estimate. */
+static void learn(struct migrate_copy_engine *engine,
+		  const struct migrate_copy_chunk *chunk, bool ok)
+{
+	u64 ns = ktime_get_ns() - chunk->claimed_ns;
+	unsigned long avg = READ_ONCE(engine->chunk_ns);
+	unsigned int pages = chunk->nr_pages;
+
+	if (!ok) {
+		ns += (u64)pages * READ_ONCE(cpu_page_ns);
+		if (ns <= avg)
+			return;
+	}
 	if (avg)
 		average(&engine->chunk_dev, avg > ns ? avg - ns : ns - avg);
 	average(&engine->chunk_ns, ns);
@@ -295,8 +319,10 @@ static unsigned long fair_part(const struct migrate_copy_share *share)
 		return div64_u64((rest - others / 2) * 2 * pages,
 				 2 * pages + others);
 
-	if (rest && !share->inflight && !share->returned)
-		WRITE_ONCE(engine->chunk_ns, max(ns - (ns >> FORGET_SHIFT), 1));
+	if (rest && !share->inflight && !share->returned) {
+		fade(&engine->chunk_ns);
+		fade(&engine->chunk_dev);
+	}
 	return 0;
 }
 
@@ -476,17 +502,15 @@ void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok)
 	struct migrate_copy_share *share = chunk->share;
 	struct migrate_copy_engine *engine = chunk->engine;
 	struct migrate_copy_offload *o = share->offload;
-	u64 ns = ktime_get_ns() - chunk->claimed_ns;
 	unsigned long flags;
 
 	/* While the chunk is in flight, so that the engine stays. */
 	count(engine, ENGINE_CHUNKS, 1);
-	if (ok) {
+	if (ok)
 		count(engine, ENGINE_BYTES, chunk->nr_pages * PAGE_SIZE);
-		learn(engine, chunk->nr_pages, ns);
-	} else {
+	else
 		count(engine, ENGINE_FAILED, 1);
-	}
+	learn(engine, chunk, ok);
 
 	spin_lock_irqsave(&o->lock, flags);
 	if (ok) {
@@ -541,6 +565,7 @@ void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk)
 	unsigned long flags;
 
 	count(chunk->engine, ENGINE_LOST, 1);
+	learn(chunk->engine, chunk, false);
 	visit_dst(chunk, folio_get);
 	spin_lock_irqsave(&quarantine_lock, flags);
 	list_add(&chunk->quarantine, &quarantine);

@@ -461,6 +461,7 @@ static void late_chunks(struct kunit *test)
 		struct result result;
 
 		fake->conduct = round ? LATE_COPY : LATE;
+		migrate_copy_engine_tune(fake->engine, false, 20);
 		copy_test_fill(set, round);
 		result = run_job(set, 0);
 		expect_copied(test, set, &result);
@@ -580,6 +581,62 @@ static void slow_engine(struct kunit *test)
 	result = run_job(set, 0);
 	expect_copied(test, set, &result);
 	KUNIT_EXPECT_LT(test, result.engine_pages, first);
+}
+
+/* Sixteen base pages, which a CPU has copied long before an engine is late. */
+static struct folio_set *small_set(struct kunit *test)
+{
+	static const unsigned int orders[] = { 4 };
+
+	return copy_test_alloc(test, orders, ARRAY_SIZE(orders));
+}
+
+/* Waiting in vain for an engine is nothing that each job does again. */
+static void hanging_engine(struct kunit *test)
+{
+	static const enum conduct conducts[] = { LATE, LOSE_BRIEFLY };
+	struct folio_set *set = small_set(test);
+	unsigned int i, claims;
+
+	for (i = 0; i < ARRAY_SIZE(conducts); i++) {
+		struct fake *fake = fake_alloc(test, i ? "kunit-lossy" : "kunit",
+					       conducts[i]);
+
+		run_job(set, 0);
+		claims = fake->claims;
+		KUNIT_EXPECT_GT(test, claims, 0);
+		run_job(set, 0);
+		KUNIT_EXPECT_EQ(test, claims, fake->claims);
+		migrate_copy_engine_enable(fake->engine, false);
+	}
+}
+
+/* An engine that was slow once is tried again, though only after many jobs. */
+static void tried_again(struct kunit *test)
+{
+	struct folio_set *set = small_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", COPY);
+	unsigned int jobs;
+
+	/*
+	 * What keeps it out is its time, and how much that varies. A machine that
+	 * is busy may find it slow to begin with.
+	 */
+	for (jobs = 0; jobs < 100 && !fake->stops; jobs++) {
+		migrate_copy_engine_tune(fake->engine, false, 20);
+		fake->conduct = COPY;
+		run_job(set, 0);
+		fake->conduct = LATE_COPY;
+		run_job(set, 0);
+	}
+	KUNIT_ASSERT_EQ(test, 1, fake->stops);
+
+	fake->conduct = COPY;
+	fake->claims = 0;
+	for (jobs = 0; jobs < 50000 && !fake->claims; jobs++)
+		run_job(set, 0);
+	KUNIT_EXPECT_GT(test, jobs, 1);
+	KUNIT_EXPECT_GT(test, fake->claims, 0);
 }
 
 /* Two engines and the caller at the same job. */
@@ -716,6 +773,8 @@ static struct kunit_case engine_cases[] = {
 	KUNIT_CASE(lost_hugetlb),
 	KUNIT_CASE(exclusive_engine),
 	KUNIT_CASE(slow_engine),
+	KUNIT_CASE(hanging_engine),
+	KUNIT_CASE_SLOW(tried_again),
 	KUNIT_CASE(several_engines),
 	KUNIT_CASE_SLOW(comes_and_goes),
 	{}
