@@ -15,9 +15,13 @@
  * fail_terminate	the channel cannot be terminated, and goes on
  * fail_device		the channel stops for ever: it takes descriptors no more, and
  *			nothing that it has is done; until revive is written
+ *
+ * A device can be unbound while clients have channels of it: what these were given
+ * is done, and they take nothing more.
  */
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
+#include <linux/delay.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
 #include <linux/dmaengine.h>
@@ -32,6 +36,7 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "virt-dma.h"
 
@@ -43,6 +48,12 @@
 
 #define MAX_CHANNELS	64
 #define MAX_DEVICES	8
+
+/* How long a device that is unbound may take for what it has. */
+#define DRAIN_MS	1000
+
+/* How long it stays after its last client has gone. */
+#define FREE_MS		500
 
 static unsigned int channels = 4;
 module_param(channels, uint, 0444);
@@ -98,6 +109,7 @@ struct softdma_desc {
  * @current_desc: What the thread works on; not in any list.
  * @abort: That is to be given up.
  * @gone: Nothing moves any more.
+ * @closing: Nothing more is taken.
  * @free_at: When a channel with @bandwidth_mb is through with the last transfer.
  * @work: Where the thread waits for work.
  * @idle: Where others wait for the thread to let go of @current_desc.
@@ -111,6 +123,7 @@ struct softdma_chan {
 	struct softdma_desc *current_desc;
 	bool abort;
 	bool gone;
+	bool closing;
 	ktime_t free_at;
 	wait_queue_head_t work;
 	wait_queue_head_t idle;
@@ -121,11 +134,13 @@ struct softdma_chan {
 /**
  * struct softdma - a device
  * @dma: What dmaengine knows of it; the last reference frees this.
+ * @free: Does so.
  * @nr: Number of @chans that are set up.
  * @chans: The channels.
  */
 struct softdma {
 	struct dma_device dma;
+	struct work_struct free;
 	unsigned int nr;
 	struct softdma_chan chans[];
 };
@@ -135,6 +150,7 @@ static struct cpumask thread_cpus;
 
 static struct platform_device *pdevs[MAX_DEVICES];
 static struct dentry *debug_dir;
+static struct workqueue_struct *free_wq;
 
 static struct softdma_chan *to_chan(struct dma_chan *chan)
 {
@@ -169,7 +185,7 @@ prep_memcpy(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
 		return NULL;
 
 	spin_lock_irqsave(&sc->vc.lock, flags);
-	if (!sc->gone)
+	if (!sc->gone && !sc->closing)
 		desc = list_first_entry_or_null(&sc->free, struct softdma_desc,
 						free);
 	if (desc)
@@ -388,13 +404,26 @@ static int chan_thread(void *data)
 	return 0;
 }
 
+/*
+ * When a client of a device that has been unbound releases the last channel,
+ * dmaengine drops the last reference, and then looks at that channel once more:
+ * see dma_release_channel(). So it stays there for a moment.
+ */
+static void softdma_free(struct work_struct *work)
+{
+	struct softdma *sd = container_of(work, struct softdma, free);
+
+	while (sd->nr)
+		kthread_stop(sd->chans[--sd->nr].thread);
+	msleep(FREE_MS);
+	kvfree(sd);
+}
+
 static void softdma_release(struct dma_device *dma)
 {
 	struct softdma *sd = container_of(dma, struct softdma, dma);
 
-	while (sd->nr)
-		kthread_stop(sd->chans[--sd->nr].thread);
-	kvfree(sd);
+	queue_work(free_wq, &sd->free);
 }
 
 static int chan_init(struct softdma *sd, struct softdma_chan *sc, int node)
@@ -424,6 +453,7 @@ static int chan_init(struct softdma *sd, struct softdma_chan *sc, int node)
 static void dma_init(struct dma_device *dma, struct device *dev)
 {
 	INIT_LIST_HEAD(&dma->channels);
+	INIT_WORK(&container_of(dma, struct softdma, dma)->free, softdma_free);
 	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
 	dma->dev = dev;
 	dma->copy_align = DMAENGINE_ALIGN_1_BYTE;
@@ -469,6 +499,35 @@ free:
 	return err;
 }
 
+static bool is_idle(struct softdma_chan *sc)
+{
+	bool idle;
+
+	spin_lock_irq(&sc->vc.lock);
+	idle = !sc->current_desc && list_empty(&sc->vc.desc_submitted) &&
+	       list_empty(&sc->vc.desc_issued) &&
+	       list_empty(&sc->vc.desc_completed);
+	spin_unlock_irq(&sc->vc.lock);
+	return idle;
+}
+
+/* Take nothing more, and do what there is, unless the channel is gone. */
+static void drain(struct softdma_chan *sc)
+{
+	unsigned int ms;
+
+	spin_lock_irq(&sc->vc.lock);
+	sc->closing = true;
+	spin_unlock_irq(&sc->vc.lock);
+	for (ms = 0; ms < DRAIN_MS && !READ_ONCE(sc->gone); ms++) {
+		if (is_idle(sc))
+			break;
+		fsleep(USEC_PER_MSEC);
+	}
+	WRITE_ONCE(sc->gone, true);
+	vchan_synchronize(&sc->vc);
+}
+
 static void softdma_remove(struct platform_device *pdev)
 {
 	struct softdma *sd = platform_get_drvdata(pdev);
@@ -476,7 +535,7 @@ static void softdma_remove(struct platform_device *pdev)
 
 	/* Clients may hold channels yet. Nothing moves any more. */
 	for (i = 0; i < sd->nr; i++)
-		WRITE_ONCE(sd->chans[i].gone, true);
+		drain(&sd->chans[i]);
 	dma_async_device_unregister(&sd->dma);
 }
 
@@ -572,9 +631,12 @@ static int __init softdma_init(void)
 			return -EINVAL;
 	}
 
+	free_wq = alloc_workqueue("softdma", WQ_UNBOUND, 0);
+	if (!free_wq)
+		return -ENOMEM;
 	err = platform_driver_register(&softdma_driver);
 	if (err)
-		return err;
+		goto destroy;
 	for (d = 0; d < devices; d++) {
 		pdevs[d] = add_device(d, node);
 		if (IS_ERR(pdevs[d])) {
@@ -592,6 +654,8 @@ unregister:
 	while (d--)
 		platform_device_unregister(pdevs[d]);
 	platform_driver_unregister(&softdma_driver);
+destroy:
+	destroy_workqueue(free_wq);
 	return err;
 }
 module_init(softdma_init);
@@ -604,6 +668,7 @@ static void __exit softdma_exit(void)
 	for (d = 0; d < devices; d++)
 		platform_device_unregister(pdevs[d]);
 	platform_driver_unregister(&softdma_driver);
+	destroy_workqueue(free_wq);
 }
 module_exit(softdma_exit);
 

@@ -95,6 +95,9 @@
 
 #define DEVICES_SIZE	256
 
+/* Room for the name of a channel: dma<number>chan<number>. */
+#define LABEL_SIZE	32
+
 static_assert(MIGRATE_COPY_CHUNK_RANGES <= 32);
 
 enum chan_state { CHAN_CLOSED, CHAN_LIVE, CHAN_RESETTING, CHAN_BROKEN };
@@ -182,6 +185,8 @@ struct dcbm_file {
  * @lock: Protects what follows.
  * @state: What it can be used for.
  * @chan: The channel, or NULL.
+ * @label: The name of that. The channel's own goes with its device, which can be
+ *	unbound while we have the channel.
  * @dev: The device that does its transfers.
  * @nid: The node of that.
  * @max_pages: Most base pages of a range.
@@ -207,6 +212,7 @@ struct dcbm_chan {
 	spinlock_t lock;	/* Protects what follows */
 	enum chan_state state;
 	struct dma_chan *chan;
+	char label[LABEL_SIZE];
 	struct device *dev;
 	int nid;
 	unsigned int max_pages;
@@ -302,8 +308,7 @@ static void retire(struct dcbm_chan *dchan, const char *why)
 {
 	if (dchan->state == CHAN_CLOSED || dchan->state == CHAN_BROKEN)
 		return;
-	pr_warn_ratelimited("%s: %s, not used any more\n",
-			    dma_chan_name(dchan->chan), why);
+	pr_warn_ratelimited("%s: %s, not used any more\n", dchan->label, why);
 	dchan->stats[CHAN_RETIRED]++;
 	set_state(dchan, CHAN_BROKEN);
 	mod_delayed_work(dcbm_wq, &dchan->work, 0);
@@ -496,7 +501,7 @@ static void pump(struct dcbm_chan *dchan)
 		if (err) {
 			dchan->stats[CHAN_REJECTED]++;
 			pr_warn_ratelimited("%s: descriptor not taken (%d)\n",
-					    dma_chan_name(dchan->chan), err);
+					    dchan->label, err);
 			desc->error = true;
 			/* What it has need not interrupt: its last one would. */
 			desc->polled = !dchan->no_order;
@@ -532,8 +537,8 @@ static void dcbm_done(void *param, const struct dmaengine_result *result)
 	dchan->outstanding--;
 	unmap(dchan, desc, range);
 	if (result && result->result != DMA_TRANS_NOERROR) {
-		pr_warn_ratelimited("%s: transfer failed (%d)\n",
-				    dma_chan_name(dchan->chan), result->result);
+		pr_warn_ratelimited("%s: transfer failed (%d)\n", dchan->label,
+				    result->result);
 		desc->error = true;
 	}
 	if (is_over(desc))
@@ -775,11 +780,40 @@ static unsigned int range_limit(struct dma_chan *chan)
 	return min_t(size_t, max / PAGE_SIZE, UINT_MAX);
 }
 
-static bool suits(struct dma_chan *chan, void *nid)
+/*
+ * A device that was unregistered can be found for as long as somebody has one of
+ * its channels. The others are of no use, and have no name any more. Those that
+ * are registered are counted.
+ */
+static bool registered(const struct dma_chan *chan)
 {
-	return device_listed(chan) && range_limit(chan) &&
-	       chan->device->copy_align <= PAGE_SHIFT &&
-	       (!nid || dev_to_node(transfer_device(chan)) == *(int *)nid);
+	return list_count_nodes(&chan->device->channels) ==
+	       chan->device->chancnt;
+}
+
+/**
+ * struct search - what channel to look for
+ * @nid: On which node, or NUMA_NO_NODE for any.
+ * @label: The name of the last one that suits, which is the one that is found.
+ */
+struct search {
+	int nid;
+	char label[LABEL_SIZE];
+};
+
+/* Under the lock of dmaengine: the name is there, and will not be for long. */
+static bool suits(struct dma_chan *chan, void *data)
+{
+	struct search *search = data;
+
+	if (!registered(chan) || !device_listed(chan) || !range_limit(chan) ||
+	    chan->device->copy_align > PAGE_SHIFT)
+		return false;
+	if (search->nid != NUMA_NO_NODE &&
+	    search->nid != dev_to_node(transfer_device(chan)))
+		return false;
+	strscpy(search->label, dma_chan_name(chan));
+	return true;
 }
 
 static ssize_t file_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -792,8 +826,8 @@ static ssize_t file_show(struct kobject *kobj, struct kobj_attribute *attr,
 	spin_lock_irq(&dchan->lock);
 	switch (file->nr) {
 	case CHAN_NAME:
-		len = sysfs_emit(buf, "%s\n", dchan->chan ?
-				 dma_chan_name(dchan->chan) : "none");
+		len = sysfs_emit(buf, "%s\n",
+				 dchan->chan ? dchan->label : "none");
 		break;
 	case CHAN_NODE:
 		len = sysfs_emit(buf, "%d\n", dchan->nid);
@@ -874,11 +908,13 @@ static struct dcbm_chan *free_slot(void)
 	return dchan;
 }
 
-static void open_channel(struct dcbm_chan *dchan, struct dma_chan *chan)
+static void open_channel(struct dcbm_chan *dchan, struct dma_chan *chan,
+			 const char *label)
 {
 	guard(mutex)(&dchan->mutex);
 	spin_lock_irq(&dchan->lock);
 	WRITE_ONCE(dchan->chan, chan);
+	strscpy(dchan->label, label);
 	dchan->dev = get_device(transfer_device(chan));
 	dchan->nid = dev_to_node(dchan->dev);
 	dchan->max_pages = range_limit(chan);
@@ -894,6 +930,7 @@ static void open_channel(struct dcbm_chan *dchan, struct dma_chan *chan)
 static bool acquire_one(int nid)
 {
 	struct dcbm_chan *dchan = free_slot();
+	struct search search = { .nid = nid };
 	struct dma_chan *chan;
 	dma_cap_mask_t mask;
 
@@ -901,12 +938,14 @@ static bool acquire_one(int nid)
 		return false;
 	dma_cap_zero(mask);
 	dma_cap_set(DMA_MEMCPY, mask);
-	chan = dma_request_channel(mask, suits, &nid);
-	if (!chan)
-		chan = dma_request_channel(mask, suits, NULL);
+	chan = dma_request_channel(mask, suits, &search);
+	if (!chan) {
+		search.nid = NUMA_NO_NODE;
+		chan = dma_request_channel(mask, suits, &search);
+	}
 	if (!chan)
 		return false;
-	open_channel(dchan, chan);
+	open_channel(dchan, chan, search.label);
 	return true;
 }
 
@@ -1075,8 +1114,7 @@ static void time_out(struct dcbm_chan *dchan)
 	dchan->stats[CHAN_TIMEOUTS]++;
 	if (dchan->state != CHAN_LIVE)
 		return;
-	pr_warn_ratelimited("%s: transfer timed out\n",
-			    dma_chan_name(dchan->chan));
+	pr_warn_ratelimited("%s: transfer timed out\n", dchan->label);
 	set_state(dchan, CHAN_RESETTING);
 	mod_delayed_work(dcbm_wq, &dchan->work, 0);
 }

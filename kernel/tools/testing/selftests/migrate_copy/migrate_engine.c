@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,6 +32,7 @@
 
 #define FAULT_DIR	"/sys/kernel/debug/softdma"
 #define PARAM_DIR	"/sys/module/softdma/parameters"
+#define DRIVER_DIR	"/sys/bus/platform/drivers/softdma"
 #define DMA_CLASS	"/sys/class/dma"
 /* Those of softdma, and the most that dcbm takes. */
 #define SOFT_CHANNELS	4
@@ -58,6 +60,9 @@ static const struct kind kinds[] = {
 	{ "tmpfs", BACK_TMPFS, OF_PAGES(1), 8 * MB },
 	{ "hugetlb_2m", BACK_HUGETLB, 2 * MB, 16 * MB },
 };
+
+/* For tests that move it many times. */
+static const struct kind little = { "base", BACK_ANON, OF_PAGES(1), 2 * MB };
 
 /**
  * struct trouble - what goes wrong in a test
@@ -537,6 +542,76 @@ static void test_hold(const void *arg)
 	region_free(&r);
 }
 
+/* The names of all channels, which must be names, or none. */
+static void names_read(void)
+{
+	char path[128], name[64];
+	int i;
+
+	for (i = 0; i < MAX_CHANNELS; i++) {
+		snprintf(path, sizeof(path), ENGINES_DIR "/dcbm/channel%d/name",
+			 i);
+		if (!file_exists(path))
+			break;
+		require(!file_read(path, name, sizeof(name)), "cannot read %s",
+			path);
+		require(!strncmp(name, "dma", 3) || !strcmp(name, "none\n"),
+			"%s is %s", path, name);
+	}
+}
+
+/* A device goes while the engine has its channels, and comes back. */
+static void test_unbind(const void *arg)
+{
+	const struct trouble *trouble = arg;
+	unsigned int round;
+	uint64_t bytes;
+	struct region r;
+	int from, to, i;
+
+	nodes_find(&from, &to);
+	engine_setup(trouble);
+	region_make(&r, &little, from, false);
+	for (round = 0; round < 3; round++) {
+		pid_t mover = fork();
+
+		require(mover >= 0, "no process");
+		if (!mover) {
+			struct region mine;
+
+			region_make(&mine, &little, from, false);
+			for (i = 0; i < 10; i++)
+				move_on(&mine, trouble, 2 * mine.size);
+			_exit(0);
+		}
+		usleep(50000);
+		require(!file_write(DRIVER_DIR "/unbind", "softdma.0"),
+			"cannot unbind: %s", strerror(errno));
+		names_read();
+		move_on(&r, trouble, 2 * r.size);
+		/* Those that are requested now must be of the other device. */
+		engine_set("channels", 0);
+		engine_set("channels", MAX_CHANNELS);
+		require(engine_get("channels_live") == SOFT_CHANNELS,
+			"%llu channels of one device",
+			(unsigned long long)engine_get("channels_live"));
+		names_read();
+		move_on(&r, trouble, 2 * r.size);
+		require(waitpid(mover, &i, 0) == mover && !i, "the mover failed");
+
+		require(!file_write(DRIVER_DIR "/bind", "softdma.0"),
+			"cannot bind: %s", strerror(errno));
+		engine_set("channels", MAX_CHANNELS);
+		require(engine_get("channels_live") == 2 * SOFT_CHANNELS,
+			"channels do not come back");
+		bytes = engine_get("stats/bytes");
+		move_on(&r, trouble, 2 * r.size);
+		require(engine_get("stats/bytes") > bytes, "nothing is copied");
+		channels_renew();
+	}
+	region_free(&r);
+}
+
 /* Threads copy, alone or with the caller, and come and go meanwhile. */
 static void test_threads(const void *arg)
 {
@@ -644,6 +719,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < nr; i++)
 		planned += applies(&troubles[i]);
 	planned += applies(&lossy);
+	planned += !!softdma_path;
 	tests_start(planned);
 	test_environment();
 	setup();
@@ -657,6 +733,9 @@ int main(int argc, char **argv)
 		test_run("nothing leaks", TIMEOUT + megabytes, test_leak,
 			 &lossy);
 	test_run("channels are not held", TIMEOUT, test_hold, &troubles[1]);
+	if (softdma_path)
+		test_run("a device is unbound", TIMEOUT, test_unbind,
+			 &troubles[1]);
 	test_run("load and unload", TIMEOUT + cycles, test_cycles, NULL);
 	test_run("threads", TIMEOUT, test_threads, &troubles[0]);
 	module_unload("dcbm");
