@@ -83,7 +83,7 @@
 /* Of so many descriptors, one interrupts in any case: others may wait for room. */
 #define INTERRUPT_EVERY	8
 
-/* How long a channel is kept without a job, unless it is held. */
+/* How long channels are kept after the last job or request, unless they are held. */
 #define IDLE_DELAY	HZ
 
 /* How long a channel may take for what it has, before it is terminated. */
@@ -993,14 +993,6 @@ static void close_all(void)
 		close_channel(chans[i]);
 }
 
-static void acquire_work_fn(struct work_struct *work)
-{
-	guard(mutex)(&dcbm_mutex);
-	adjust();
-}
-
-static DECLARE_WORK(acquire_work, acquire_work_fn);
-
 static void idle_work_fn(struct work_struct *work)
 {
 	guard(mutex)(&dcbm_mutex);
@@ -1009,6 +1001,25 @@ static void idle_work_fn(struct work_struct *work)
 }
 
 static DECLARE_DELAYED_WORK(idle_work, idle_work_fn);
+
+/*
+ * Channels may be idle from now on: after the last job, and after they were
+ * requested, for no job need follow.
+ */
+static void may_be_idle(void)
+{
+	if (!READ_ONCE(hold))
+		mod_delayed_work(system_unbound_wq, &idle_work, IDLE_DELAY);
+}
+
+static void acquire_work_fn(struct work_struct *work)
+{
+	guard(mutex)(&dcbm_mutex);
+	adjust();
+	may_be_idle();
+}
+
+static DECLARE_WORK(acquire_work, acquire_work_fn);
 
 /*
  * Operations of the engine
@@ -1152,8 +1163,8 @@ static void dcbm_end(void *priv, struct migrate_copy_share *share)
 		}
 		spin_unlock_irq(&dchan->lock);
 	}
-	if (idle && !READ_ONCE(hold))
-		mod_delayed_work(system_unbound_wq, &idle_work, IDLE_DELAY);
+	if (idle)
+		may_be_idle();
 }
 
 static const struct migrate_copy_engine_ops dcbm_ops = {
@@ -1183,8 +1194,10 @@ static ssize_t channels_store(struct kobject *kobj, struct kobj_attribute *attr,
 		return -EINVAL;
 	guard(mutex)(&dcbm_mutex);
 	WRITE_ONCE(wanted, value);
-	if (engine)
+	if (engine) {
 		adjust();
+		may_be_idle();
+	}
 	return count;
 }
 
@@ -1223,6 +1236,7 @@ static ssize_t devices_store(struct kobject *kobj, struct kobj_attribute *attr,
 	if (engine) {
 		close_all();
 		adjust();
+		may_be_idle();
 	}
 	return count;
 }
@@ -1264,6 +1278,17 @@ static ssize_t knob_store(struct kobject *kobj, struct kobj_attribute *attr,
 	return count;
 }
 
+static ssize_t hold_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	ssize_t ret = knob_store(kobj, attr, buf, count);
+
+	guard(mutex)(&dcbm_mutex);
+	if (engine && ret > 0)
+		may_be_idle();
+	return ret;
+}
+
 static struct dcbm_knob near_knob = {
 	.attr = __ATTR(near_only, 0644, knob_show, knob_store),
 	.value = &near_only,
@@ -1271,7 +1296,7 @@ static struct dcbm_knob near_knob = {
 };
 
 static struct dcbm_knob hold_knob = {
-	.attr = __ATTR(hold, 0644, knob_show, knob_store),
+	.attr = __ATTR(hold, 0644, knob_show, hold_store),
 	.value = &hold,
 	.max = 1,
 };

@@ -519,6 +519,15 @@ static void test_knobs(const void *arg)
 		"cannot write devices");
 }
 
+static void wait_for_release(const char *when)
+{
+	int i;
+
+	for (i = 0; i < 50 && engine_get("channels_live"); i++)
+		usleep(100000);
+	require(!engine_get("channels_live"), "idle channels are held %s", when);
+}
+
 /* Channels that are not held go when nothing moves, and come back when needed. */
 static void test_hold(const void *arg)
 {
@@ -529,11 +538,14 @@ static void test_hold(const void *arg)
 	nodes_find(&from, &to);
 	engine_setup(trouble);
 	engine_set("hold", 0);
+	wait_for_release("though nothing has moved");
+	engine_set("channels", channels);
+	require(engine_get("channels_live") == channels, "no channels");
+	wait_for_release("after they were requested");
+	engine_set("channels", channels);
 	region_make(&r, &kinds[2], from, false);
 	move_on(&r, trouble, 2 * r.size);
-	for (i = 0; i < 50 && engine_get("channels_live"); i++)
-		usleep(100000);
-	require(!engine_get("channels_live"), "idle channels are held");
+	wait_for_release("after a migration");
 	move_on(&r, trouble, 2 * r.size);
 	for (i = 0; i < 50 && !engine_get("channels_live"); i++)
 		move_on(&r, trouble, 2 * r.size);
