@@ -32,8 +32,9 @@
  * there are drivers that stop nothing then.
  *
  * A channel that cannot be terminated, or fails several times in a row, is
- * released as soon as it has nothing in flight. It is not used again until the
- * administrator asks for channels. The module cannot go before that, either.
+ * released as soon as it has nothing in flight; the module cannot go before that.
+ * Its place keeps its name, so that it is not requested again, until the
+ * administrator asks for channels.
  *
  * Locks
  * -----
@@ -187,6 +188,7 @@ struct dcbm_file {
  * @chan: The channel, or NULL.
  * @label: The name of that. The channel's own goes with its device, which can be
  *	unbound while we have the channel.
+ * @retired: The channel of that name was given up, and is not to be used.
  * @dev: The device that does its transfers.
  * @nid: The node of that.
  * @max_pages: Most base pages of a range.
@@ -213,6 +215,7 @@ struct dcbm_chan {
 	enum chan_state state;
 	struct dma_chan *chan;
 	char label[LABEL_SIZE];
+	bool retired;
 	struct device *dev;
 	int nid;
 	unsigned int max_pages;
@@ -310,6 +313,7 @@ static void retire(struct dcbm_chan *dchan, const char *why)
 		return;
 	pr_warn_ratelimited("%s: %s, not used any more\n", dchan->label, why);
 	dchan->stats[CHAN_RETIRED]++;
+	WRITE_ONCE(dchan->retired, true);
 	set_state(dchan, CHAN_BROKEN);
 	mod_delayed_work(dcbm_wq, &dchan->work, 0);
 }
@@ -791,6 +795,19 @@ static bool registered(const struct dma_chan *chan)
 	       chan->device->chancnt;
 }
 
+/* Was a channel given up? */
+static bool was_retired(const struct dma_chan *chan)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_chans; i++) {
+		if (READ_ONCE(chans[i]->retired) &&
+		    !strcmp(chans[i]->label, dma_chan_name((void *)chan)))
+			return true;
+	}
+	return false;
+}
+
 /**
  * struct search - what channel to look for
  * @nid: On which node, or NUMA_NO_NODE for any.
@@ -807,7 +824,7 @@ static bool suits(struct dma_chan *chan, void *data)
 	struct search *search = data;
 
 	if (!registered(chan) || !device_listed(chan) || !range_limit(chan) ||
-	    chan->device->copy_align > PAGE_SHIFT)
+	    chan->device->copy_align > PAGE_SHIFT || was_retired(chan))
 		return false;
 	if (search->nid != NUMA_NO_NODE &&
 	    search->nid != dev_to_node(transfer_device(chan)))
@@ -884,7 +901,7 @@ static struct dcbm_chan *free_slot(void)
 	unsigned int i;
 
 	for (i = 0; i < nr_chans; i++) {
-		if (!READ_ONCE(chans[i]->chan))
+		if (!READ_ONCE(chans[i]->chan) && !READ_ONCE(chans[i]->retired))
 			return chans[i];
 	}
 	if (i == MAX_CHANNELS)
@@ -961,6 +978,15 @@ static unsigned int count_open(bool broken)
 		      (broken && state == CHAN_BROKEN);
 	}
 	return nr;
+}
+
+/* Somebody asks for channels: those that were given up may be used again. */
+static void forgive_all(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_chans; i++)
+		WRITE_ONCE(chans[i]->retired, false);
 }
 
 /* Have as many channels as are wanted, or all there are, of all nodes in turn. */
@@ -1195,6 +1221,7 @@ static ssize_t channels_store(struct kobject *kobj, struct kobj_attribute *attr,
 	guard(mutex)(&dcbm_mutex);
 	WRITE_ONCE(wanted, value);
 	if (engine) {
+		forgive_all();
 		adjust();
 		may_be_idle();
 	}
@@ -1235,6 +1262,7 @@ static ssize_t devices_store(struct kobject *kobj, struct kobj_attribute *attr,
 	strim(devices);
 	if (engine) {
 		close_all();
+		forgive_all();
 		adjust();
 		may_be_idle();
 	}

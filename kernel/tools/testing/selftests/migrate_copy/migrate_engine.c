@@ -554,6 +554,44 @@ static void test_hold(const void *arg)
 	region_free(&r);
 }
 
+/* Channels that were given up stay so, held or not, until somebody asks for them. */
+static void test_retired(const void *arg)
+{
+	const struct trouble *trouble = arg;
+	uint64_t before, retired = 0;
+	struct region r;
+	int from, to, i;
+
+	if (!can_fail())
+		skip("no fault injection");
+	nodes_find(&from, &to);
+	engine_setup(trouble);
+	/* All there are: there is no other one to take instead. */
+	engine_set("channels", MAX_CHANNELS);
+	engine_set("hold", 0);
+	before = channels_sum("retired");
+	region_make(&r, &little, from, false);
+	fault_set("fail_transfer", 100);
+	for (i = 0; i < 500 && retired < 2 * SOFT_CHANNELS; i++) {
+		move_on(&r, trouble, 2 * r.size);
+		retired = channels_sum("retired") - before;
+	}
+	require(retired == 2 * SOFT_CHANNELS, "%llu channels were given up",
+		(unsigned long long)retired);
+	faults_clear();
+	for (i = 0; i < 15; i++) {
+		move_on(&r, trouble, 2 * r.size);
+		require(!engine_get("channels_live"), "they are used again");
+		usleep(100000);
+	}
+	engine_set("hold", 1);
+	engine_set("channels", MAX_CHANNELS);
+	require(engine_get("channels_live") == 2 * SOFT_CHANNELS,
+		"they do not come back");
+	channels_renew();
+	region_free(&r);
+}
+
 /* The names of all channels, which must be names, or none. */
 static void names_read(void)
 {
@@ -731,7 +769,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < nr; i++)
 		planned += applies(&troubles[i]);
 	planned += applies(&lossy);
-	planned += !!softdma_path;
+	planned += softdma_path ? 2 : 0;
 	tests_start(planned);
 	test_environment();
 	setup();
@@ -745,9 +783,12 @@ int main(int argc, char **argv)
 		test_run("nothing leaks", TIMEOUT + megabytes, test_leak,
 			 &lossy);
 	test_run("channels are not held", TIMEOUT, test_hold, &troubles[1]);
-	if (softdma_path)
+	if (softdma_path) {
+		test_run("channels stay given up", TIMEOUT, test_retired,
+			 &troubles[1]);
 		test_run("a device is unbound", TIMEOUT, test_unbind,
 			 &troubles[1]);
+	}
 	test_run("load and unload", TIMEOUT + cycles, test_cycles, NULL);
 	test_run("threads", TIMEOUT, test_threads, &troubles[0]);
 	module_unload("dcbm");
