@@ -21,7 +21,8 @@
  *
  * A descriptor that fails, or that the channel does not take though it is empty,
  * fails its chunk. The rest of the chunk is not submitted, what is in flight of
- * it completes, and then the CPU copies it.
+ * it completes, and then the CPU copies it. In the second case something is short,
+ * which may pass: the channel gets nothing for a while, twice as long each time.
  *
  * When chunks are late the channel is reset, in a work item, since that may
  * sleep: dmaengine_terminate_sync() makes sure that nothing is transferred any
@@ -31,10 +32,10 @@
  * is terminated, which is tried again and again. Releasing a channel would not do:
  * there are drivers that stop nothing then.
  *
- * A channel that cannot be terminated, or fails several times in a row, is
- * released as soon as it has nothing in flight; the module cannot go before that.
- * Its place keeps its name, so that it is not requested again, until the
- * administrator asks for channels.
+ * A channel that cannot be terminated, fails several times in a row, or takes
+ * nothing for seconds, is released as soon as it has nothing in flight; the module
+ * cannot go before that. Its place keeps its name, so that it is not requested
+ * again, until the administrator asks for channels.
  *
  * Locks
  * -----
@@ -80,6 +81,12 @@
 /* Failed chunks, or resets, in a row after which a channel is given up. */
 #define MAX_FAILED	8
 #define MAX_RESETS	3
+
+/*
+ * An empty channel that takes nothing is left alone for 2, 4, ... ms. After so many
+ * times in a row, 4 seconds, it is given up, if it is the channel that refuses.
+ */
+#define MAX_SHORTAGES	11
 
 /* Of so many descriptors, one interrupts in any case: others may wait for room. */
 #define INTERRUPT_EVERY	8
@@ -144,6 +151,7 @@ enum { CHAN_NAME = CHAN_NR_STATS, CHAN_NODE, CHAN_STATE, CHAN_NR_FILES };
  * @share: Whose it is; NULL if it was given up as lost.
  * @used: Whether all this means anything.
  * @error: It has failed; nothing more of it is submitted.
+ * @shortage: That is not for what the channel has done with it.
  * @polled: It raises no interrupt.
  * @submitted: Ranges that were handed to the channel.
  * @waiting: One bit for each range that the channel has not reported.
@@ -157,6 +165,7 @@ struct dcbm_desc {
 	struct migrate_copy_share *share;
 	bool used;
 	bool error;
+	bool shortage;
 	bool polled;
 	unsigned int submitted;
 	u32 waiting;
@@ -197,6 +206,8 @@ struct dcbm_file {
  * @number: Of the last chunk.
  * @failed: Failed chunks in a row.
  * @resets: Resets in a row.
+ * @shortages: How often in a row it took nothing though it was empty.
+ * @resume: In jiffies, when to try again, after that.
  * @polling: Who looks at the channel without the lock.
  * @filling: The chunk that is not submitted to its end, or NULL.
  * @descs: Its chunks.
@@ -224,6 +235,8 @@ struct dcbm_chan {
 	u64 number;
 	unsigned int failed;
 	unsigned int resets;
+	unsigned int shortages;
+	unsigned long resume;
 	unsigned int polling;
 	struct dcbm_desc *filling;
 	struct dcbm_desc descs[MAX_DEPTH];
@@ -368,7 +381,7 @@ static void finish(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 		dchan->resets = 0;
 	} else {
 		dchan->stats[CHAN_FAILED]++;
-		if (++dchan->failed == MAX_FAILED)
+		if (!desc->shortage && ++dchan->failed == MAX_FAILED)
 			retire(dchan, "too many failed transfers in a row");
 	}
 	migrate_copy_chunk_return(&desc->chunk, ok);
@@ -384,7 +397,8 @@ static void dcbm_done(void *param, const struct dmaengine_result *result);
 
 /*
  * Hand the next range to the channel. Returns -EAGAIN if it has no room for it
- * now, and another error if the chunk fails.
+ * now, and another error if the chunk fails: -ENOMEM or -EBUSY if something is
+ * short, at the DMA API or at the channel.
  */
 static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 {
@@ -397,7 +411,7 @@ static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 	if (dchan->outstanding >= max)
 		return -EAGAIN;
 	if (!map(dchan, desc, nr))
-		return -ENOMEM;
+		return dchan->outstanding ? -EAGAIN : -ENOMEM;
 
 	if (dchan->no_order || nr % INTERRUPT_EVERY == INTERRUPT_EVERY - 1 ||
 	    dchan->outstanding + 1 >= max ||
@@ -409,7 +423,7 @@ static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 				       flags);
 	if (!tx) {
 		unmap(dchan, desc, nr);
-		return dchan->outstanding ? -EAGAIN : -EIO;
+		return dchan->outstanding ? -EAGAIN : -EBUSY;
 	}
 	tx->callback_result = dcbm_done;
 	tx->callback_param = make_ticket(dchan, desc, nr);
@@ -422,6 +436,7 @@ static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 	desc->waiting |= BIT(nr);
 	desc->submitted++;
 	dchan->outstanding++;
+	dchan->shortages = 0;
 	return 0;
 }
 
@@ -475,6 +490,7 @@ static struct dcbm_desc *next_desc(struct dcbm_chan *dchan)
 		return NULL;
 	desc->used = true;
 	desc->error = false;
+	desc->shortage = false;
 	desc->polled = !dchan->no_order && desc->chunk.nr_pages * PAGE_SIZE <=
 					   READ_ONCE(poll_kb) * SZ_1K;
 	desc->submitted = 0;
@@ -483,13 +499,29 @@ static struct dcbm_desc *next_desc(struct dcbm_chan *dchan)
 	return desc;
 }
 
+/* Leave an empty channel alone that cannot take anything. */
+static void back_off(struct dcbm_chan *dchan, int err)
+{
+	if (dchan->shortages < MAX_SHORTAGES)
+		dchan->shortages++;
+	else if (err == -EBUSY)
+		retire(dchan, "takes nothing");
+	dchan->resume = jiffies + msecs_to_jiffies(BIT(dchan->shortages));
+}
+
+static bool ready(const struct dcbm_chan *dchan)
+{
+	return dchan->state == CHAN_LIVE &&
+	       (!dchan->shortages || time_after_eq(jiffies, dchan->resume));
+}
+
 /* Give the channel as much to do as it can hold. */
 static void pump(struct dcbm_chan *dchan)
 {
 	bool issue = false;
 
 	lockdep_assert_held(&dchan->lock);
-	while (dchan->state == CHAN_LIVE) {
+	while (ready(dchan)) {
 		struct dcbm_desc *desc = dchan->filling;
 		int err;
 
@@ -507,6 +539,9 @@ static void pump(struct dcbm_chan *dchan)
 			pr_warn_ratelimited("%s: descriptor not taken (%d)\n",
 					    dchan->label, err);
 			desc->error = true;
+			desc->shortage = err == -ENOMEM || err == -EBUSY;
+			if (desc->shortage)
+				back_off(dchan, err);
 			/* What it has need not interrupt: its last one would. */
 			desc->polled = !dchan->no_order;
 		} else {
@@ -796,13 +831,13 @@ static bool registered(const struct dma_chan *chan)
 }
 
 /* Was a channel given up? */
-static bool was_retired(const struct dma_chan *chan)
+static bool was_retired(struct dma_chan *chan)
 {
 	unsigned int i;
 
 	for (i = 0; i < nr_chans; i++) {
 		if (READ_ONCE(chans[i]->retired) &&
-		    !strcmp(chans[i]->label, dma_chan_name((void *)chan)))
+		    !strcmp(chans[i]->label, dma_chan_name(chan)))
 			return true;
 	}
 	return false;
@@ -939,6 +974,7 @@ static void open_channel(struct dcbm_chan *dchan, struct dma_chan *chan,
 				      chan->device->cap_mask);
 	dchan->failed = 0;
 	dchan->resets = 0;
+	dchan->shortages = 0;
 	set_state(dchan, CHAN_LIVE);
 	spin_unlock_irq(&dchan->lock);
 }

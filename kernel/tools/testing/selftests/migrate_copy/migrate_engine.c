@@ -592,6 +592,42 @@ static void test_retired(const void *arg)
 	region_free(&r);
 }
 
+/* Channels that have no descriptors for a while are left alone, and then used. */
+static void test_shortage(const void *arg)
+{
+	const struct trouble *trouble = arg;
+	uint64_t retired, rejected, bytes;
+	time_t end;
+	struct region r;
+	int from, to, i;
+
+	if (!can_fail())
+		skip("no fault injection");
+	nodes_find(&from, &to);
+	engine_setup(trouble);
+	end = time(NULL) + 2;
+	retired = channels_sum("retired");
+	rejected = channels_sum("rejected");
+	region_make(&r, &little, from, false);
+	fault_set("fail_prep", 100);
+	/* Some of the four seconds after which they are given up. */
+	for (i = 0; i < 20 && time(NULL) < end; i++)
+		move_on(&r, trouble, 2 * r.size);
+	faults_clear();
+	rejected = channels_sum("rejected") - rejected;
+	ksft_print_msg("%llu rejected\n", (unsigned long long)rejected);
+	require(rejected, "nothing was short");
+	require(channels_sum("retired") == retired, "channels were given up");
+	bytes = engine_get("stats/bytes");
+	/* Nobody waits for longer than two seconds. */
+	for (i = 0; i < 50 && engine_get("stats/bytes") == bytes; i++) {
+		usleep(100000);
+		move_on(&r, trouble, 2 * r.size);
+	}
+	require(engine_get("stats/bytes") > bytes, "they are not used again");
+	region_free(&r);
+}
+
 /* The names of all channels, which must be names, or none. */
 static void names_read(void)
 {
@@ -769,7 +805,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < nr; i++)
 		planned += applies(&troubles[i]);
 	planned += applies(&lossy);
-	planned += softdma_path ? 2 : 0;
+	planned += softdma_path ? 3 : 0;
 	tests_start(planned);
 	test_environment();
 	setup();
@@ -786,6 +822,8 @@ int main(int argc, char **argv)
 	if (softdma_path) {
 		test_run("channels stay given up", TIMEOUT, test_retired,
 			 &troubles[1]);
+		test_run("channels are short of descriptors", TIMEOUT,
+			 test_shortage, &troubles[1]);
 		test_run("a device is unbound", TIMEOUT, test_unbind,
 			 &troubles[1]);
 	}
