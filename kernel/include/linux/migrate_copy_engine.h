@@ -50,6 +50,7 @@ struct migrate_copy_share {
 	unsigned int inflight;
 	unsigned long returned;
 	bool open;
+	bool kicked;
 };
 
 /**
@@ -92,8 +93,8 @@ struct migrate_copy_chunk {
  *	Returns false if it will not; then nothing may be claimed, and no other
  *	operation follows. Must not sleep.
  * @poll: See what is done, and claim more, on the caller's CPU. Returns true if
- *	it wants to be polled on, false if chunks come back by themselves. Must
- *	not sleep. Optional.
+ *	it wants to be polled on, false if chunks come back by themselves, until
+ *	migrate_copy_share_kick() says otherwise. Must not sleep. Optional.
  * @stop: Chunks are late: see that the share's come back soon, or that the
  *	hardware ends. Must not sleep or wait. Optional.
  * @end: Forget the share. Each chunk of it must be returned or given up as lost
@@ -143,6 +144,7 @@ bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
 int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk);
 void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok);
 void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk);
+void migrate_copy_share_kick(struct migrate_copy_share *share);
 void migrate_copy_chunk_stopped(struct migrate_copy_chunk *chunk);
 
 #endif /* _LINUX_MIGRATE_COPY_ENGINE_H */

@@ -78,6 +78,9 @@
 /* Chunks that a channel can have at a time. */
 #define MAX_DEPTH	4
 
+/* One more is claimed while another one ends. */
+#define NR_DESCS	(MAX_DEPTH + 1)
+
 /* Failed chunks, or resets, in a row after which a channel is given up. */
 #define MAX_FAILED	8
 #define MAX_RESETS	3
@@ -239,7 +242,7 @@ struct dcbm_chan {
 	unsigned long resume;
 	unsigned int polling;
 	struct dcbm_desc *filling;
-	struct dcbm_desc descs[MAX_DEPTH];
+	struct dcbm_desc descs[NR_DESCS];
 	unsigned long stats[CHAN_NR_STATS];
 
 	char name[16];
@@ -440,15 +443,19 @@ static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 	return 0;
 }
 
-static struct dcbm_desc *free_desc(struct dcbm_chan *dchan)
+/* Room for a chunk; not counted are those that are about to end. */
+static struct dcbm_desc *free_desc(struct dcbm_chan *dchan, unsigned int ending)
 {
-	unsigned int i, max = READ_ONCE(depth);
+	unsigned int i, used = 0, max = READ_ONCE(depth) + ending;
+	struct dcbm_desc *desc = NULL;
 
-	for (i = 0; i < max; i++) {
-		if (!dchan->descs[i].used)
-			return &dchan->descs[i];
+	for (i = 0; i < NR_DESCS; i++) {
+		if (dchan->descs[i].used)
+			used++;
+		else
+			desc = &dchan->descs[i];
 	}
-	return NULL;
+	return used < max ? desc : NULL;
 }
 
 /* Is there a channel that is nearer to the destination? */
@@ -482,9 +489,9 @@ static bool claim(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 	return claimed;
 }
 
-static struct dcbm_desc *next_desc(struct dcbm_chan *dchan)
+static struct dcbm_desc *next_desc(struct dcbm_chan *dchan, unsigned int ending)
 {
-	struct dcbm_desc *desc = free_desc(dchan);
+	struct dcbm_desc *desc = free_desc(dchan, ending);
 
 	if (!desc || !claim(dchan, desc))
 		return NULL;
@@ -515,6 +522,16 @@ static bool ready(const struct dcbm_chan *dchan)
 	       (!dchan->shortages || time_after_eq(jiffies, dchan->resume));
 }
 
+/*
+ * What is in flight of a chunk may come back without an interrupt, and the caller
+ * may sleep: see that somebody polls.
+ */
+static void have_polled(struct dcbm_chan *dchan, struct dcbm_desc *desc)
+{
+	if (desc->polled && desc->waiting && desc->share)
+		migrate_copy_share_kick(desc->share);
+}
+
 /* Give the channel as much to do as it can hold. */
 static void pump(struct dcbm_chan *dchan)
 {
@@ -526,14 +543,18 @@ static void pump(struct dcbm_chan *dchan)
 		int err;
 
 		if (!desc)
-			desc = next_desc(dchan);
+			desc = next_desc(dchan, 0);
 		if (!desc)
 			break;
 		dchan->filling = desc;
 
 		err = submit(dchan, desc);
-		if (err == -EAGAIN)
+		if (err == -EAGAIN) {
+			/* It has less room than we thought: none may interrupt. */
+			desc->polled = !dchan->no_order;
+			have_polled(dchan, desc);
 			break;
+		}
 		if (err) {
 			dchan->stats[CHAN_REJECTED]++;
 			pr_warn_ratelimited("%s: descriptor not taken (%d)\n",
@@ -547,8 +568,10 @@ static void pump(struct dcbm_chan *dchan)
 		} else {
 			issue = true;
 		}
-		if (desc->error || desc->submitted == desc->chunk.nr_ranges)
+		if (desc->error || desc->submitted == desc->chunk.nr_ranges) {
 			dchan->filling = NULL;
+			have_polled(dchan, desc);
+		}
 		if (is_over(desc))
 			finish(dchan, desc);
 	}
@@ -580,8 +603,15 @@ static void dcbm_done(void *param, const struct dmaengine_result *result)
 				    result->result);
 		desc->error = true;
 	}
-	if (is_over(desc))
+	if (is_over(desc)) {
+		/*
+		 * Claim first: in between nothing might be in flight, and the
+		 * caller would take that for the end.
+		 */
+		if (!dchan->filling && !desc->error && ready(dchan))
+			dchan->filling = next_desc(dchan, 1);
 		finish(dchan, desc);
+	}
 	pump(dchan);
 unlock:
 	spin_unlock_irqrestore(&dchan->lock, flags);
@@ -601,7 +631,7 @@ static void drop_all(struct dcbm_chan *dchan)
 	unsigned long nr;
 
 	lockdep_assert_held(&dchan->lock);
-	for (i = 0; i < MAX_DEPTH; i++) {
+	for (i = 0; i < NR_DESCS; i++) {
 		struct dcbm_desc *desc = &dchan->descs[i];
 		unsigned long waiting = desc->waiting;
 
@@ -636,7 +666,7 @@ static void lose_all(struct dcbm_chan *dchan)
 {
 	unsigned int i;
 
-	for (i = 0; i < MAX_DEPTH; i++) {
+	for (i = 0; i < NR_DESCS; i++) {
 		if (dchan->descs[i].used && dchan->descs[i].share)
 			lose(dchan, &dchan->descs[i]);
 	}
@@ -647,7 +677,7 @@ static void end_quarantine(struct dcbm_chan *dchan)
 {
 	unsigned int i;
 
-	for (i = 0; i < MAX_DEPTH; i++) {
+	for (i = 0; i < NR_DESCS; i++) {
 		struct dcbm_desc *desc = &dchan->descs[i];
 		bool over;
 
@@ -691,7 +721,7 @@ static dma_cookie_t pending_cookie(const struct dcbm_chan *dchan)
 {
 	unsigned int i;
 
-	for (i = 0; i < MAX_DEPTH; i++) {
+	for (i = 0; i < NR_DESCS; i++) {
 		if (dchan->descs[i].used && dchan->descs[i].waiting)
 			return dchan->descs[i].cookie;
 	}
@@ -1132,7 +1162,7 @@ static bool polled_cookie(struct dcbm_chan *dchan,
 	bool found = false;
 
 	spin_lock_irq(&dchan->lock);
-	for (i = 0; i < MAX_DEPTH && dchan->state == CHAN_LIVE; i++) {
+	for (i = 0; i < NR_DESCS && dchan->state == CHAN_LIVE; i++) {
 		struct dcbm_desc *desc = &dchan->descs[i];
 
 		if (desc->used && desc->polled && desc->share == share &&
@@ -1173,7 +1203,7 @@ static bool has_chunk_of(const struct dcbm_chan *dchan,
 {
 	unsigned int i;
 
-	for (i = 0; i < MAX_DEPTH; i++) {
+	for (i = 0; i < NR_DESCS; i++) {
 		if (dchan->descs[i].used && dchan->descs[i].share == share)
 			return true;
 	}
@@ -1218,7 +1248,7 @@ static void dcbm_end(void *priv, struct migrate_copy_share *share)
 		struct dcbm_chan *dchan = chans[c];
 
 		spin_lock_irq(&dchan->lock);
-		for (i = 0; i < MAX_DEPTH; i++) {
+		for (i = 0; i < NR_DESCS; i++) {
 			if (dchan->descs[i].used &&
 			    dchan->descs[i].share == share)
 				lose(dchan, &dchan->descs[i]);

@@ -525,6 +525,22 @@ void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok)
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_return);
 
+/**
+ * migrate_copy_share_kick() - Have the caller poll an engine.
+ * @share: The engine's share of a job, of which a chunk is in flight that does
+ *	not come back unless somebody polls.
+ *
+ * Needed where the caller may have been told that it need not poll, and sleeps.
+ *
+ * Context: Any, as long as that chunk is in flight.
+ */
+void migrate_copy_share_kick(struct migrate_copy_share *share)
+{
+	WRITE_ONCE(share->kicked, true);
+	wake_up(&share->offload->wait);
+}
+EXPORT_SYMBOL_GPL(migrate_copy_share_kick);
+
 /*
  * Quarantine
  */
@@ -697,6 +713,7 @@ static void find_engines(struct migrate_copy_offload *o)
 		share->inflight = 0;
 		share->returned = 0;
 		share->open = true;
+		share->kicked = false;
 		INIT_LIST_HEAD(&share->node);
 		o->exclusive |= READ_ONCE(engine->exclusive);
 		o->nr_shares++;
@@ -746,9 +763,13 @@ static bool wait_for_chunks(struct migrate_copy_share *share, bool alone)
 	u64 end = start + timeout * NSEC_PER_MSEC;
 
 	while (READ_ONCE(share->inflight)) {
-		bool polling = poll(share);
-		u64 ns = ktime_get_ns();
+		bool polling;
+		u64 ns;
 
+		/* What is kicked from here on is either seen now, or by the wait. */
+		xchg(&share->kicked, false);
+		polling = poll(share);
+		ns = ktime_get_ns();
 		now = READ_ONCE(share->returned);
 		if (alone && now != returned)
 			end = ns + timeout * NSEC_PER_MSEC;
@@ -761,7 +782,9 @@ static bool wait_for_chunks(struct migrate_copy_share *share, bool alone)
 		else if (polling)
 			fsleep(POLL_SLEEP_US);
 		else
-			wait_event_timeout(o->wait, !READ_ONCE(share->inflight),
+			wait_event_timeout(o->wait,
+					   !READ_ONCE(share->inflight) ||
+					   READ_ONCE(share->kicked),
 					   msecs_to_jiffies(timeout));
 	}
 	return true;

@@ -16,6 +16,7 @@
 #include <linux/mm.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
 #include "internal.h"
 #include "kunit_folios.h"
@@ -26,6 +27,9 @@
 /* The base pages that an engine takes at a time, unless it is told otherwise. */
 #define CHUNK_ORDER	ilog2(SZ_256K / PAGE_SIZE)
 #define CHUNK_PAGES	BIT(CHUNK_ORDER)
+
+/* When a chunk begins to need somebody to poll. */
+#define KICK_DELAY	msecs_to_jiffies(10)
 
 /* Folio orders of the standard job: small and large, in no tidy sequence. */
 static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
@@ -41,9 +45,10 @@ static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
  * @LOSE: holds what it claims for ever.
  * @LOSE_BRIEFLY: as @LOSE, but its hardware stops as soon as that is lost.
  * @POLL: copies a chunk with each poll.
+ * @KICK: as @POLL, but wants to be polled only when it says so, a bit later.
  */
 enum conduct { REFUSE_JOB, REFUSE_START, COPY, FAIL, LATE, LATE_COPY, LOSE,
-	       LOSE_BRIEFLY, POLL };
+	       LOSE_BRIEFLY, POLL, KICK };
 
 struct fake {
 	enum conduct conduct;
@@ -51,6 +56,8 @@ struct fake {
 	struct migrate_copy_engine *engine;
 	struct migrate_copy_engine_desc desc;
 	struct migrate_copy_chunk chunks[MAX_CHUNKS];
+	struct delayed_work kick;
+	bool kicked;
 	unsigned int held;
 	unsigned int turn;
 	unsigned int claims;
@@ -128,7 +135,9 @@ static bool fake_start(void *priv, struct migrate_copy_share *share)
 		return false;
 
 	while (fake_claim(fake, share)) {
-		if (fake->conduct == POLL)
+		if (fake->conduct == KICK)
+			schedule_delayed_work(&fake->kick, KICK_DELAY);
+		if (fake->conduct == POLL || fake->conduct == KICK)
 			break;
 		if (fake->conduct == COPY || fake->conduct == FAIL)
 			give_back(fake, fake->conduct == COPY);
@@ -141,7 +150,7 @@ static bool fake_poll(void *priv, struct migrate_copy_share *share)
 	struct migrate_copy_chunk *chunk, *next;
 	struct fake *fake = priv;
 
-	if (fake->conduct != POLL)
+	if (fake->conduct != POLL && !READ_ONCE(fake->kicked))
 		return false;
 	if (!fake->held)
 		return false;
@@ -155,6 +164,14 @@ static bool fake_poll(void *priv, struct migrate_copy_share *share)
 	migrate_copy_chunk_copy(chunk);
 	migrate_copy_chunk_return(chunk, true);
 	return true;
+}
+
+static void fake_kick(struct work_struct *work)
+{
+	struct fake *fake = container_of(work, struct fake, kick.work);
+
+	WRITE_ONCE(fake->kicked, true);
+	migrate_copy_share_kick(fake->chunks[0].share);
 }
 
 static void fake_stop(void *priv, struct migrate_copy_share *share)
@@ -179,6 +196,7 @@ static void fake_end(void *priv, struct migrate_copy_share *share)
 	unsigned int i;
 
 	fake->ends++;
+	cancel_delayed_work_sync(&fake->kick);
 	for (i = 0; i < fake->held; i++)
 		migrate_copy_chunk_lost(&fake->chunks[i]);
 	if (fake->conduct == LOSE_BRIEFLY)
@@ -210,6 +228,7 @@ static struct fake *fake_alloc(struct kunit *test, const char *name,
 	KUNIT_ASSERT_NOT_NULL(test, fake);
 	fake->conduct = conduct;
 	fake->max_pages = 32;
+	INIT_DELAYED_WORK(&fake->kick, fake_kick);
 	fake->desc.name = name;
 	fake->desc.ops = &fake_ops;
 	fake->engine = migrate_copy_engine_register(&fake->desc, fake);
@@ -562,6 +581,22 @@ static void exclusive_engine(struct kunit *test)
 	KUNIT_EXPECT_LT(test, result.ns, NSEC_PER_SEC);
 }
 
+/* A caller that sleeps, since it need not poll, is woken when it has to. */
+static void kicked_caller(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", KICK);
+	struct result result;
+
+	migrate_copy_engine_tune(fake->engine, true, 2000);
+	copy_test_fill(set, 1);
+	result = run_job(set, 0);
+	expect_copied(test, set, &result);
+	KUNIT_EXPECT_EQ(test, set->pages, result.engine_pages);
+	KUNIT_EXPECT_EQ(test, 0, fake->stops);
+	KUNIT_EXPECT_LT(test, result.ns, 2 * NSEC_PER_SEC);
+}
+
 /* An engine that is much slower than the CPU gets little, and holds up nobody. */
 static void slow_engine(struct kunit *test)
 {
@@ -772,6 +807,7 @@ static struct kunit_case engine_cases[] = {
 	KUNIT_CASE(lost_chunks),
 	KUNIT_CASE(lost_hugetlb),
 	KUNIT_CASE(exclusive_engine),
+	KUNIT_CASE(kicked_caller),
 	KUNIT_CASE(slow_engine),
 	KUNIT_CASE(hanging_engine),
 	KUNIT_CASE_SLOW(tried_again),
