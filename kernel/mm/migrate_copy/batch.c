@@ -81,6 +81,7 @@ struct migrate_copy_window {
 	unsigned long helper_pages_done;
 	unsigned long engine_pages_done;
 	unsigned long lost;
+	unsigned long lost_pages;
 	struct migrate_copy_pair pairs[MIGRATE_COPY_WINDOW];
 };
 
@@ -216,6 +217,7 @@ static unsigned long copy_shared(struct migrate_copy_window *win,
 	migrate_copy_stat_add(MIGRATE_COPY_JOBS, 1);
 	migrate_copy_stat_add(MIGRATE_COPY_HELPERS_WOKEN, woken);
 	win->lost = job.lost;
+	win->lost_pages = job.lost_pages;
 	return job.failed;
 }
 
@@ -228,6 +230,8 @@ static unsigned long copy_window(struct migrate_copy_window *win)
 	unsigned int max_helpers = 0;
 	unsigned long failed, by_cpus;
 
+	win->lost = 0;
+	win->lost_pages = 0;
 	if (win->may_share)
 		max_helpers = READ_ONCE(migrate_copy_max_helpers);
 	if (max_helpers) {
@@ -244,6 +248,8 @@ static unsigned long copy_window(struct migrate_copy_window *win)
 	else
 		failed = copy_alone(win);
 
+	/* What was lost was copied by nobody, as far as anybody knows. */
+	win->pages -= win->lost_pages;
 	by_cpus = win->pages - (win->engine_pages_done - engines_before);
 	if (nontemporal)
 		migrate_copy_stat_add(MIGRATE_COPY_BYTES_NONTEMPORAL,
@@ -320,7 +326,6 @@ static void window_init(struct migrate_copy_window *win, int reason,
 	win->pages_done = 0;
 	win->helper_pages_done = 0;
 	win->engine_pages_done = 0;
-	win->lost = 0;
 }
 
 /*

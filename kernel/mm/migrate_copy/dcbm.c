@@ -532,6 +532,18 @@ static void have_polled(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 		migrate_copy_share_kick(desc->share);
 }
 
+/* A chunk has failed: nothing more of it is submitted. */
+static void fail(struct dcbm_chan *dchan, struct dcbm_desc *desc)
+{
+	desc->error = true;
+	if (dchan->filling != desc)
+		return;
+	dchan->filling = NULL;
+	/* What it has need not interrupt: its last one would. */
+	desc->polled = !dchan->no_order;
+	have_polled(dchan, desc);
+}
+
 /* Give the channel as much to do as it can hold. */
 static void pump(struct dcbm_chan *dchan)
 {
@@ -559,16 +571,14 @@ static void pump(struct dcbm_chan *dchan)
 			dchan->stats[CHAN_REJECTED]++;
 			pr_warn_ratelimited("%s: descriptor not taken (%d)\n",
 					    dchan->label, err);
-			desc->error = true;
 			desc->shortage = err == -ENOMEM || err == -EBUSY;
 			if (desc->shortage)
 				back_off(dchan, err);
-			/* What it has need not interrupt: its last one would. */
-			desc->polled = !dchan->no_order;
+			fail(dchan, desc);
 		} else {
 			issue = true;
 		}
-		if (desc->error || desc->submitted == desc->chunk.nr_ranges) {
+		if (desc->submitted == desc->chunk.nr_ranges) {
 			dchan->filling = NULL;
 			have_polled(dchan, desc);
 		}
@@ -601,7 +611,7 @@ static void dcbm_done(void *param, const struct dmaengine_result *result)
 	if (result && result->result != DMA_TRANS_NOERROR) {
 		pr_warn_ratelimited("%s: transfer failed (%d)\n", dchan->label,
 				    result->result);
-		desc->error = true;
+		fail(dchan, desc);
 	}
 	if (is_over(desc)) {
 		/*
@@ -1107,8 +1117,11 @@ static void may_be_idle(void)
 static void acquire_work_fn(struct work_struct *work)
 {
 	guard(mutex)(&dcbm_mutex);
-	adjust();
-	may_be_idle();
+	/* It may be asked for as soon as it is registered, before we know it. */
+	if (engine) {
+		adjust();
+		may_be_idle();
+	}
 }
 
 static DECLARE_WORK(acquire_work, acquire_work_fn);

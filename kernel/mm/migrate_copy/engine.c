@@ -201,6 +201,7 @@ struct migrate_copy_engine {
  * @nr_failed: Length of @failed.
  * @failed: What the caller has to copy instead.
  * @lost: One bit for each pair that a lost chunk has pages of.
+ * @lost_pages: Base pages of lost chunks.
  */
 struct migrate_copy_offload {
 	struct migrate_copy_job *job;
@@ -220,6 +221,7 @@ struct migrate_copy_offload {
 		unsigned int nr;
 	} failed[MAX_INFLIGHT];
 	unsigned long lost;
+	unsigned long lost_pages;
 };
 
 /* On while there is an engine that jobs may use. */
@@ -589,6 +591,7 @@ void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk)
 	spin_unlock_irqrestore(&quarantine_lock, flags);
 
 	spin_lock_irqsave(&o->lock, flags);
+	o->lost_pages += chunk->nr_pages;
 	for (; left > 0; pair++) {
 		__set_bit(pair, &o->lost);
 		left -= folio_nr_pages(o->job->pairs[pair].src);
@@ -689,6 +692,7 @@ static void offload_init(struct migrate_copy_offload *o,
 	o->pages = 0;
 	o->nr_failed = 0;
 	o->lost = 0;
+	o->lost_pages = 0;
 }
 
 /* Under SRCU until the job is through. */
@@ -919,6 +923,7 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 
 	job->failed |= o.lost;
 	job->lost = o.lost;
+	job->lost_pages = o.lost_pages;
 	*engine_pages = o.pages;
 	return woken;
 }

@@ -544,6 +544,7 @@ static void lost_hugetlb(struct kunit *test)
 	struct fake *fake = fake_alloc(test, "kunit", LOSE_BRIEFLY);
 	struct migrate_copy_pair *pair = &set->pairs[0];
 	int mode = MR_SYSCALL << MIGRATE_REASON_SHIFT | MIGRATE_MT | MIGRATE_SYNC;
+	unsigned long by_cpus = migrate_copy_stat_read(MIGRATE_COPY_BYTES_CALLER);
 
 	migrate_copy_engine_tune(fake->engine, true, 20);
 	copy_test_fill(set, 1);
@@ -551,6 +552,8 @@ static void lost_hugetlb(struct kunit *test)
 			migrate_copy_hugetlb(pair->dst, pair->src, mode));
 	KUNIT_EXPECT_GT(test, fake->claims, 0);
 	KUNIT_EXPECT_FALSE(test, migrate_copy_quarantined(pair->dst));
+	KUNIT_EXPECT_EQ(test, by_cpus,
+			migrate_copy_stat_read(MIGRATE_COPY_BYTES_CALLER));
 
 	fake->conduct = COPY;
 	KUNIT_EXPECT_EQ(test, 0,

@@ -72,6 +72,7 @@ struct migrate_copy_pair {
  * @failed: One bit for each pair whose copy hit a machine check, or of which an
  *	engine has lost pages.
  * @lost: One bit for each of the latter.
+ * @lost_pages: Base pages that engines have lost.
  * @helper_pages: Base pages that helpers have claimed.
  */
 struct migrate_copy_job {
@@ -85,6 +86,7 @@ struct migrate_copy_job {
 	atomic64_t cursor ____cacheline_aligned_in_smp;
 	unsigned long failed;
 	unsigned long lost;
+	unsigned long lost_pages;
 	atomic_long_t helper_pages;
 };
 

@@ -64,6 +64,7 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
 	job->caller_pages = 0;
 	job->failed = 0;
 	job->lost = 0;
+	job->lost_pages = 0;
 	atomic64_set(&job->cursor, 0);
 	atomic_long_set(&job->helper_pages, 0);
 }
