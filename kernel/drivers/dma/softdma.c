@@ -16,6 +16,10 @@
  * fail_device		the channel stops for ever: it takes descriptors no more, and
  *			nothing that it has is done; until revive is written
  *
+ * What other drivers do, this one does, too, so that clients which do not allow for
+ * it are found out: it may sleep when it prepares and submits (idxd does), and
+ * disables bottom halves in whatever it is asked for (ioat and many others).
+ *
  * A device can be unbound while clients have channels of it: what these were given
  * is done, and they take nothing more.
  */
@@ -162,6 +166,12 @@ static struct softdma_desc *to_desc(struct virt_dma_desc *vd)
 	return container_of(vd, struct softdma_desc, vd);
 }
 
+static void as_others_do(void)
+{
+	local_bh_disable();
+	local_bh_enable();
+}
+
 /* Called by virt-dma without the lock. */
 static void desc_free(struct virt_dma_desc *vd)
 {
@@ -173,14 +183,24 @@ static void desc_free(struct virt_dma_desc *vd)
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
 }
 
+static dma_cookie_t tx_submit(struct dma_async_tx_descriptor *tx)
+{
+	might_sleep();
+	as_others_do();
+	return vchan_tx_submit(tx);
+}
+
 static struct dma_async_tx_descriptor *
 prep_memcpy(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
 	    unsigned long tx_flags)
 {
 	struct softdma_chan *sc = to_chan(chan);
 	struct softdma_desc *desc = NULL;
+	struct dma_async_tx_descriptor *tx;
 	unsigned long flags;
 
+	might_sleep();
+	as_others_do();
 	if (should_fail(&fail_prep, len))
 		return NULL;
 
@@ -198,7 +218,9 @@ prep_memcpy(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
 	desc->src = src;
 	desc->len = len;
 	desc->prepared = ktime_get();
-	return vchan_tx_prep(&sc->vc, &desc->vd, tx_flags);
+	tx = vchan_tx_prep(&sc->vc, &desc->vd, tx_flags);
+	tx->tx_submit = tx_submit;
+	return tx;
 }
 
 static void issue_pending(struct dma_chan *chan)
@@ -206,10 +228,18 @@ static void issue_pending(struct dma_chan *chan)
 	struct softdma_chan *sc = to_chan(chan);
 	unsigned long flags;
 
+	as_others_do();
 	spin_lock_irqsave(&sc->vc.lock, flags);
 	if (vchan_issue_pending(&sc->vc))
 		wake_up(&sc->work);
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
+}
+
+static enum dma_status tx_status(struct dma_chan *chan, dma_cookie_t cookie,
+				 struct dma_tx_state *state)
+{
+	as_others_do();
+	return dma_cookie_status(chan, cookie, state);
 }
 
 /* Give up everything; what the thread is at ends within a piece. */
@@ -460,7 +490,7 @@ static void dma_init(struct dma_device *dma, struct device *dev)
 	dma->residue_granularity = DMA_RESIDUE_GRANULARITY_DESCRIPTOR;
 	dma->device_prep_dma_memcpy = prep_memcpy;
 	dma->device_issue_pending = issue_pending;
-	dma->device_tx_status = dma_cookie_status;
+	dma->device_tx_status = tx_status;
 	dma->device_terminate_all = terminate_all;
 	dma->device_synchronize = synchronize;
 	dma->device_free_chan_resources = free_chan_resources;

@@ -91,10 +91,12 @@ struct migrate_copy_chunk {
  * @can_copy: Could it take part in such a job now? Must not sleep. Optional.
  * @start: Take part: claim chunks of the share now, and later, as it gets room.
  *	Returns false if it will not; then nothing may be claimed, and no other
- *	operation follows. Must not sleep.
+ *	operation follows. May sleep, but for no longer than it takes to submit
+ *	something.
  * @poll: See what is done, and claim more, on the caller's CPU. Returns true if
  *	it wants to be polled on, false if chunks come back by themselves, until
- *	migrate_copy_share_kick() says otherwise. Must not sleep. Optional.
+ *	migrate_copy_share_kick() says otherwise. May sleep, as @start.
+ *	Optional.
  * @stop: Chunks are late: see that the share's come back soon, or that the
  *	hardware ends. Must not sleep or wait. Optional.
  * @end: Forget the share. Each chunk of it must be returned or given up as lost

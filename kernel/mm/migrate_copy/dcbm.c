@@ -42,11 +42,16 @@
  *
  * A channel's lock protects its state and chunks; the lock of the shares protects
  * their list; then comes that of the job, in engine.c. All are spinlocks with
- * interrupts off, for callbacks come in any context. The driver of the channel is
- * called with the channel's lock held to prepare, submit and issue, as from a
- * callback; it must not call back from there. The channel's mutex serializes
+ * interrupts off, for callbacks come in any context. The channel's mutex serializes
  * reset and release; the engine's mutex the acquisition. No migration waits for
  * either of them.
+ *
+ * The driver of a channel is called in process context, without any of these locks:
+ * there are drivers that disable bottom halves when they prepare or submit, which
+ * must not be done with interrupts off, and some that sleep. One task at a time
+ * submits to a channel; others leave it to him. So a callback calls no driver,
+ * whose locks may be held. It claims the next chunk, and leaves the rest to a work
+ * item, or to a caller that polls. Reset and release wait for who submits.
  */
 #define pr_fmt(fmt) "dcbm: " fmt
 
@@ -156,10 +161,11 @@ enum { CHAN_NAME = CHAN_NR_STATS, CHAN_NODE, CHAN_STATE, CHAN_NR_FILES };
  * @error: It has failed; nothing more of it is submitted.
  * @shortage: That is not for what the channel has done with it.
  * @polled: It raises no interrupt.
- * @submitted: Ranges that were handed to the channel.
- * @waiting: One bit for each range that the channel has not reported.
+ * @submitting: The next range is being handed to the channel, without the lock.
+ * @submitted: Ranges that were handed to the channel, with that one.
+ * @waiting: One bit for each of them that the channel has not reported.
  * @number: What makes its tickets unique.
- * @cookie: Of the last range that was submitted.
+ * @cookie: Of the last range that was submitted; 0 before the first.
  * @dst: DMA addresses of the ranges.
  * @src: DMA addresses of the ranges.
  */
@@ -170,6 +176,7 @@ struct dcbm_desc {
 	bool error;
 	bool shortage;
 	bool polled;
+	bool submitting;
 	unsigned int submitted;
 	u32 waiting;
 	u64 number;
@@ -195,6 +202,7 @@ struct dcbm_file {
  * @slot: Its number.
  * @mutex: Serializes reset and release.
  * @work: Resets or releases it, and ends quarantines.
+ * @pump_work: Gives it more to do, after a callback.
  * @lock: Protects what follows.
  * @state: What it can be used for.
  * @chan: The channel, or NULL.
@@ -212,6 +220,8 @@ struct dcbm_file {
  * @shortages: How often in a row it took nothing though it was empty.
  * @resume: In jiffies, when to try again, after that.
  * @polling: Who looks at the channel without the lock.
+ * @submitting: Somebody submits to the channel, partly without the lock.
+ * @again: There may be something to submit.
  * @filling: The chunk that is not submitted to its end, or NULL.
  * @descs: Its chunks.
  * @stats: Counters.
@@ -224,6 +234,7 @@ struct dcbm_chan {
 	unsigned int slot;
 	struct mutex mutex;	/* Serializes reset and release */
 	struct delayed_work work;
+	struct work_struct pump_work;
 
 	spinlock_t lock;	/* Protects what follows */
 	enum chan_state state;
@@ -241,6 +252,8 @@ struct dcbm_chan {
 	unsigned int shortages;
 	unsigned long resume;
 	unsigned int polling;
+	bool submitting;
+	bool again;
 	struct dcbm_desc *filling;
 	struct dcbm_desc descs[NR_DESCS];
 	unsigned long stats[CHAN_NR_STATS];
@@ -277,6 +290,7 @@ static unsigned int poll_kb = 64;
 
 static struct migrate_copy_engine *engine;
 static struct workqueue_struct *dcbm_wq;
+static struct workqueue_struct *pump_wq;
 
 /*
  * Tickets
@@ -392,55 +406,80 @@ static void finish(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 
 static bool is_over(const struct dcbm_desc *desc)
 {
-	return !desc->waiting &&
+	return !desc->waiting && !desc->submitting &&
 	       (desc->error || desc->submitted == desc->chunk.nr_ranges);
 }
 
 static void dcbm_done(void *param, const struct dmaengine_result *result);
 
-/*
- * Hand the next range to the channel. Returns -EAGAIN if it has no room for it
- * now, and another error if the chunk fails: -ENOMEM or -EBUSY if something is
- * short, at the DMA API or at the channel.
- */
-static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
+/* Map a range and submit it. Without the lock: it may complete before we return. */
+static int hand_over(struct dcbm_chan *dchan, struct dcbm_desc *desc,
+		     unsigned int nr, unsigned long flags, dma_cookie_t *cookie)
 {
-	unsigned int nr = desc->submitted;
-	unsigned long flags = DMA_CTRL_ACK;
-	unsigned int max = READ_ONCE(descriptors);
 	struct dma_async_tx_descriptor *tx;
-	dma_cookie_t cookie;
 
-	if (dchan->outstanding >= max)
-		return -EAGAIN;
 	if (!map(dchan, desc, nr))
-		return dchan->outstanding ? -EAGAIN : -ENOMEM;
-
-	if (dchan->no_order || nr % INTERRUPT_EVERY == INTERRUPT_EVERY - 1 ||
-	    dchan->outstanding + 1 >= max ||
-	    (!desc->polled && nr == desc->chunk.nr_ranges - 1))
-		flags |= DMA_PREP_INTERRUPT;
+		return -ENOMEM;
 	tx = dmaengine_prep_dma_memcpy(dchan->chan, desc->dst[nr],
 				       desc->src[nr],
 				       desc->chunk.ranges[nr].nr * PAGE_SIZE,
 				       flags);
 	if (!tx) {
 		unmap(dchan, desc, nr);
-		return dchan->outstanding ? -EAGAIN : -EBUSY;
+		return -EBUSY;
 	}
 	tx->callback_result = dcbm_done;
 	tx->callback_param = make_ticket(dchan, desc, nr);
-	cookie = dmaengine_submit(tx);
-	if (dma_submit_error(cookie)) {
+	*cookie = dmaengine_submit(tx);
+	if (dma_submit_error(*cookie)) {
 		unmap(dchan, desc, nr);
 		return -EIO;
 	}
-	desc->cookie = cookie;
+	return 0;
+}
+
+/*
+ * Hand the next range to the channel. Returns -EAGAIN if it has no room for it
+ * now, and another error if the chunk fails: -ENOMEM or -EBUSY if something is
+ * short, at the DMA API or at the channel. The chunk may have failed, or been lost,
+ * for another reason meanwhile.
+ */
+static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
+{
+	unsigned int nr = desc->submitted, max = READ_ONCE(descriptors);
+	unsigned long flags = DMA_CTRL_ACK;
+	bool empty = !dchan->outstanding;
+	dma_cookie_t cookie;
+	int err;
+
+	lockdep_assert_held(&dchan->lock);
+	if (dchan->outstanding >= max)
+		return -EAGAIN;
+	if (dchan->no_order || nr % INTERRUPT_EVERY == INTERRUPT_EVERY - 1 ||
+	    dchan->outstanding + 1 >= max ||
+	    (!desc->polled && nr == desc->chunk.nr_ranges - 1))
+		flags |= DMA_PREP_INTERRUPT;
+
+	/* For all others it is in flight from here on. */
+	desc->submitting = true;
 	desc->waiting |= BIT(nr);
 	desc->submitted++;
 	dchan->outstanding++;
-	dchan->shortages = 0;
-	return 0;
+	spin_unlock_irq(&dchan->lock);
+	err = hand_over(dchan, desc, nr, flags, &cookie);
+	spin_lock_irq(&dchan->lock);
+	desc->submitting = false;
+	if (!err) {
+		desc->cookie = cookie;
+		dchan->shortages = 0;
+		return 0;
+	}
+
+	desc->waiting &= ~BIT(nr);
+	desc->submitted--;
+	dchan->outstanding--;
+	/* If it has become empty by now, we were told that, and try again. */
+	return err == -EIO || empty ? err : -EAGAIN;
 }
 
 /* Room for a chunk; not counted are those that are about to end. */
@@ -500,8 +539,10 @@ static struct dcbm_desc *next_desc(struct dcbm_chan *dchan, unsigned int ending)
 	desc->shortage = false;
 	desc->polled = !dchan->no_order && desc->chunk.nr_pages * PAGE_SIZE <=
 					   READ_ONCE(poll_kb) * SZ_1K;
+	desc->submitting = false;
 	desc->submitted = 0;
 	desc->waiting = 0;
+	desc->cookie = 0;
 	desc->number = ++dchan->number & FIELD_MAX(TICKET_NUMBER);
 	return desc;
 }
@@ -544,15 +585,41 @@ static void fail(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 	have_polled(dchan, desc);
 }
 
-/* Give the channel as much to do as it can hold. */
-static void pump(struct dcbm_chan *dchan)
+/* A range was submitted, or not, for that reason. */
+static void submitted(struct dcbm_chan *dchan, struct dcbm_desc *desc, int err)
+{
+	bool mine = dchan->filling == desc;
+
+	if (err == -EAGAIN) {
+		/* It has less room than we thought: none may interrupt. */
+		if (mine)
+			desc->polled = !dchan->no_order;
+	} else if (err) {
+		dchan->stats[CHAN_REJECTED]++;
+		pr_warn_ratelimited("%s: descriptor not taken (%d)\n",
+				    dchan->label, err);
+		desc->shortage = err == -ENOMEM || err == -EBUSY;
+		if (desc->shortage)
+			back_off(dchan, err);
+		fail(dchan, desc);
+	} else if (mine && desc->submitted == desc->chunk.nr_ranges) {
+		dchan->filling = NULL;
+	}
+	/* All of it, or all that will be: what comes now may not interrupt. */
+	if (err == -EAGAIN || dchan->filling != desc)
+		have_polled(dchan, desc);
+	if (is_over(desc))
+		finish(dchan, desc);
+}
+
+/* Give the channel as much to do as it can hold. Drops the lock meanwhile. */
+static void fill(struct dcbm_chan *dchan)
 {
 	bool issue = false;
+	int err = 0;
 
-	lockdep_assert_held(&dchan->lock);
-	while (ready(dchan)) {
+	while (err != -EAGAIN && ready(dchan)) {
 		struct dcbm_desc *desc = dchan->filling;
-		int err;
 
 		if (!desc)
 			desc = next_desc(dchan, 0);
@@ -561,33 +628,67 @@ static void pump(struct dcbm_chan *dchan)
 		dchan->filling = desc;
 
 		err = submit(dchan, desc);
-		if (err == -EAGAIN) {
-			/* It has less room than we thought: none may interrupt. */
-			desc->polled = !dchan->no_order;
-			have_polled(dchan, desc);
-			break;
-		}
-		if (err) {
-			dchan->stats[CHAN_REJECTED]++;
-			pr_warn_ratelimited("%s: descriptor not taken (%d)\n",
-					    dchan->label, err);
-			desc->shortage = err == -ENOMEM || err == -EBUSY;
-			if (desc->shortage)
-				back_off(dchan, err);
-			fail(dchan, desc);
-		} else {
-			issue = true;
-		}
-		if (desc->submitted == desc->chunk.nr_ranges) {
-			dchan->filling = NULL;
-			have_polled(dchan, desc);
-		}
-		if (is_over(desc))
-			finish(dchan, desc);
+		issue |= !err;
+		submitted(dchan, desc, err);
 	}
+	if (!issue)
+		return;
 	/* Also if it is broken now: it may complete before it is terminated. */
-	if (issue)
-		dma_async_issue_pending(dchan->chan);
+	spin_unlock_irq(&dchan->lock);
+	dma_async_issue_pending(dchan->chan);
+	spin_lock_irq(&dchan->lock);
+}
+
+/* Fill the channel, or have it filled by who does so already. */
+static void pump(struct dcbm_chan *dchan)
+{
+	guard(spinlock_irq)(&dchan->lock);
+	WRITE_ONCE(dchan->again, true);
+	if (dchan->submitting)
+		return;
+	WRITE_ONCE(dchan->submitting, true);
+	WRITE_ONCE(dchan->again, false);
+	fill(dchan);
+	WRITE_ONCE(dchan->submitting, false);
+	/* Whoever we are, we have done our part. */
+	if (dchan->again)
+		queue_work(pump_wq, &dchan->pump_work);
+}
+
+static void pump_work_fn(struct work_struct *work)
+{
+	struct dcbm_chan *dchan = container_of(work, struct dcbm_chan,
+					       pump_work);
+
+	if (READ_ONCE(dchan->again))
+		pump(dchan);
+}
+
+/* Wait for who submits to a channel that takes nothing more. */
+static void wait_for_submitter(struct dcbm_chan *dchan)
+{
+	while (READ_ONCE(dchan->submitting))
+		usleep_range(DRAIN_SLEEP_US, 2 * DRAIN_SLEEP_US);
+	/* Let him leave. */
+	spin_lock_irq(&dchan->lock);
+	spin_unlock_irq(&dchan->lock);
+}
+
+/*
+ * Claim the next chunk, in a callback, and have it submitted. Not counted are
+ * chunks that are about to end.
+ */
+static void claim_next(struct dcbm_chan *dchan, unsigned int ending)
+{
+	if (!ready(dchan))
+		return;
+	if (!dchan->filling)
+		dchan->filling = next_desc(dchan, ending);
+	if (!dchan->filling)
+		return;
+	WRITE_ONCE(dchan->again, true);
+	if (!dchan->submitting)
+		queue_work(pump_wq, &dchan->pump_work);
 }
 
 /* The callback of a descriptor, in whatever context, maybe late or once more. */
@@ -618,11 +719,11 @@ static void dcbm_done(void *param, const struct dmaengine_result *result)
 		 * Claim first: in between nothing might be in flight, and the
 		 * caller would take that for the end.
 		 */
-		if (!dchan->filling && !desc->error && ready(dchan))
-			dchan->filling = next_desc(dchan, 1);
+		if (!desc->error)
+			claim_next(dchan, 1);
 		finish(dchan, desc);
 	}
-	pump(dchan);
+	claim_next(dchan, 0);
 unlock:
 	spin_unlock_irqrestore(&dchan->lock, flags);
 }
@@ -700,15 +801,17 @@ static void end_quarantine(struct dcbm_chan *dchan)
 		migrate_copy_chunk_stopped(&desc->chunk);
 		spin_lock_irq(&dchan->lock);
 		desc->used = false;
-		pump(dchan);
 		spin_unlock_irq(&dchan->lock);
+		pump(dchan);
 	}
 }
 
 static void reset(struct dcbm_chan *dchan)
 {
-	int err = dmaengine_terminate_sync(dchan->chan);
+	int err;
 
+	wait_for_submitter(dchan);
+	err = dmaengine_terminate_sync(dchan->chan);
 	spin_lock_irq(&dchan->lock);
 	if (err) {
 		retire(dchan, "cannot be terminated");
@@ -719,11 +822,10 @@ static void reset(struct dcbm_chan *dchan)
 			retire(dchan, "too many time-outs in a row");
 	}
 	/* The chunks that were dropped may have been too many, too. */
-	if (dchan->state == CHAN_RESETTING) {
+	if (dchan->state == CHAN_RESETTING)
 		set_state(dchan, CHAN_LIVE);
-		pump(dchan);
-	}
 	spin_unlock_irq(&dchan->lock);
+	pump(dchan);
 }
 
 /* The cookie of something that the channel has not reported; 0 if there is none. */
@@ -780,6 +882,7 @@ static void close(struct dcbm_chan *dchan)
 	works = dchan->state != CHAN_RESETTING;
 	set_state(dchan, CHAN_BROKEN);
 	spin_unlock_irq(&dchan->lock);
+	wait_for_submitter(dchan);
 	drain(dchan, works ? DRAIN_MS : 0);
 
 	err = dmaengine_terminate_sync(dchan->chan);
@@ -990,6 +1093,7 @@ static struct dcbm_chan *free_slot(void)
 	mutex_init(&dchan->mutex);
 	spin_lock_init(&dchan->lock);
 	INIT_DELAYED_WORK(&dchan->work, chan_work);
+	INIT_WORK(&dchan->pump_work, pump_work_fn);
 	if (add_files(dchan)) {
 		kvfree(dchan);
 		return NULL;
@@ -1150,11 +1254,8 @@ static void pump_all(void)
 {
 	unsigned int i, nr = slots();
 
-	for (i = 0; i < nr; i++) {
-		spin_lock_irq(&chans[i]->lock);
+	for (i = 0; i < nr; i++)
 		pump(chans[i]);
-		spin_unlock_irq(&chans[i]->lock);
-	}
 }
 
 static bool dcbm_start(void *priv, struct migrate_copy_share *share)
@@ -1179,7 +1280,7 @@ static bool polled_cookie(struct dcbm_chan *dchan,
 		struct dcbm_desc *desc = &dchan->descs[i];
 
 		if (desc->used && desc->polled && desc->share == share &&
-		    desc->waiting) {
+		    desc->waiting && desc->cookie) {
 			*cookie = desc->cookie;
 			dchan->polling++;
 			found = true;
@@ -1199,14 +1300,18 @@ static bool dcbm_poll(void *priv, struct migrate_copy_share *share)
 		struct dcbm_chan *dchan = chans[i];
 		dma_cookie_t cookie;
 
-		if (!polled_cookie(dchan, share, &cookie))
-			continue;
-		/* The driver looks, and calls back for what is complete. */
-		dma_async_is_tx_complete(dchan->chan, cookie, NULL, NULL);
-		spin_lock_irq(&dchan->lock);
-		dchan->polling--;
-		spin_unlock_irq(&dchan->lock);
-		any = true;
+		if (polled_cookie(dchan, share, &cookie)) {
+			/* The driver looks, and calls back for what is done. */
+			dma_async_is_tx_complete(dchan->chan, cookie, NULL,
+						 NULL);
+			spin_lock_irq(&dchan->lock);
+			dchan->polling--;
+			spin_unlock_irq(&dchan->lock);
+			any = true;
+		}
+		/* We are here before the work item, and need not wait for it. */
+		if (READ_ONCE(dchan->again))
+			pump(dchan);
 	}
 	return any;
 }
@@ -1467,9 +1572,17 @@ static int __init dcbm_init(void)
 	dcbm_wq = alloc_workqueue("dcbm", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!dcbm_wq)
 		return -ENOMEM;
+	/* Jobs wait for these, and those above may sleep for long. */
+	pump_wq = alloc_workqueue("dcbm-pump",
+				  WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_HIGHPRI, 0);
+	if (!pump_wq) {
+		destroy_workqueue(dcbm_wq);
+		return -ENOMEM;
+	}
 
 	registered = migrate_copy_engine_register(&dcbm_desc, NULL);
 	if (IS_ERR(registered)) {
+		destroy_workqueue(pump_wq);
 		destroy_workqueue(dcbm_wq);
 		return PTR_ERR(registered);
 	}
@@ -1496,8 +1609,11 @@ static void __exit dcbm_exit(void)
 	migrate_copy_engine_unregister(engine);
 	cancel_work_sync(&acquire_work);
 	cancel_delayed_work_sync(&idle_work);
-	for (i = 0; i < nr_chans; i++)
+	for (i = 0; i < nr_chans; i++) {
 		cancel_delayed_work_sync(&chans[i]->work);
+		cancel_work_sync(&chans[i]->pump_work);
+	}
+	destroy_workqueue(pump_wq);
 	destroy_workqueue(dcbm_wq);
 	for (i = 0; i < nr_chans; i++)
 		kvfree(chans[i]);
