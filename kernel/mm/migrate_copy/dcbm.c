@@ -106,6 +106,9 @@
 #define DRAIN_MS	100
 #define DRAIN_SLEEP_US	20
 
+/* How long the hardware may go on with what is said to be terminated. */
+#define GRACE_MS	10
+
 /* When to try again to terminate a channel. */
 #define RETRY_DELAY	(HZ / 2)
 
@@ -806,12 +809,26 @@ static void end_quarantine(struct dcbm_chan *dchan)
 	}
 }
 
+/*
+ * There are drivers that say that they have terminated everything, but do not stop
+ * the hardware (zynqmp_dma, ptdma). What was late may well be slow, not dead: let
+ * it end before somebody else gets its destination.
+ */
+static int terminate(struct dcbm_chan *dchan)
+{
+	int err = dmaengine_terminate_sync(dchan->chan);
+
+	if (!err && READ_ONCE(dchan->outstanding))
+		msleep(GRACE_MS);
+	return err;
+}
+
 static void reset(struct dcbm_chan *dchan)
 {
 	int err;
 
 	wait_for_submitter(dchan);
-	err = dmaengine_terminate_sync(dchan->chan);
+	err = terminate(dchan);
 	spin_lock_irq(&dchan->lock);
 	if (err) {
 		retire(dchan, "cannot be terminated");
@@ -885,7 +902,7 @@ static void close(struct dcbm_chan *dchan)
 	wait_for_submitter(dchan);
 	drain(dchan, works ? DRAIN_MS : 0);
 
-	err = dmaengine_terminate_sync(dchan->chan);
+	err = terminate(dchan);
 	spin_lock_irq(&dchan->lock);
 	if (err)
 		lose_all(dchan);
