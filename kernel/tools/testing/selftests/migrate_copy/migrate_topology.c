@@ -55,6 +55,13 @@
 #define TABLE_MOVES	20
 #define TABLE_SEEN	3
 /*
+ * Huge pages half of which are gone, batches of them that helpers must have taken,
+ * more than a batch has pages of such halves, and moves until they have.
+ */
+#define HALVES		48
+#define HALVES_TAKEN	6
+#define HALVES_MOVES	20
+/*
  * Moves until a real-time task has taken the CPU of a helper in the middle of a
  * batch so often; how much longer a move takes then, at least (s), and the most
  * of its usual time: the helper has a twentieth of each second.
@@ -888,6 +895,83 @@ static void test_tables(const void *arg)
 	region_free(&r);
 }
 
+static char *halves_make(size_t huge)
+{
+	char *map, *start;
+	size_t i;
+
+	map = mmap(NULL, (HALVES + 1) * huge, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	require(map != MAP_FAILED, "no memory");
+	start = (char *)(((uintptr_t)map + huge - 1) & ~(huge - 1));
+	thp_only(huge);
+	require(!madvise(start, HALVES * huge, MADV_HUGEPAGE), "no huge pages");
+	require(!node_bind(nodes[0]), "cannot allocate on a node");
+	for (i = 0; i < HALVES; i++) {
+		char *p = start + i * huge;
+
+		pattern_fill(p, huge / 2, i, 0, 0);
+		if (folio_size_at(p) != huge)
+			skip("no huge page to be had");
+		require(!madvise(p + huge / 2, huge / 2, MADV_DONTNEED),
+			"cannot drop a half");
+	}
+	node_unbind();
+	return start;
+}
+
+/*
+ * Migration splits a huge page half of which is gone, and moves the other half as
+ * base pages, later. Those of all huge pages together are no batch.
+ */
+static void test_halves(const void *arg)
+{
+	unsigned long most = 0;
+	const size_t huge = 2 * MB;
+	uint64_t taken = 0;
+	int move, i;
+
+	if (nr_cpus < 2 || nr_nodes < 2)
+		skip("needs two CPUs and two nodes with memory");
+	if (PAGE != 4 * KB)
+		skip("a huge page is more than a batch");
+	mode_enter(MODE_PARALLEL);
+	knob("batch_pages", "512");
+	teams_of(nr_cpus - 1);
+	trace_start();
+	for (move = 0; move < HALVES_MOVES && taken < HALVES_TAKEN; move++) {
+		char *start = halves_make(huge);
+
+		usleep(ORDER_PAUSE_US);
+		trace_clear();
+		taken = stat_read("team_batches");
+		require(!sys_mbind(start, HALVES * huge, MPOL_BIND, nodes[1],
+				   MPOL_MF_MOVE), "not moved: %s",
+			strerror(errno));
+		taken = stat_read("team_batches") - taken;
+		trace_read();
+		most = 0;
+		for (i = 0; i < trace.nr_batches; i++) {
+			if (trace.batches[i] > most)
+				most = trace.batches[i];
+		}
+		ksft_print_msg("helpers took %llu batches, the largest one had %lu pages\n",
+			       (unsigned long long)taken, most);
+		for (i = 0; i < HALVES; i++) {
+			char *p = start + i * huge;
+
+			require(!pages_elsewhere(p, huge / 2, PAGE, nodes[1]),
+				"not all have moved");
+			require(!pattern_bad(p, huge / 2, i, 0, 0), "content");
+		}
+		require(most && most <= TABLE_PAGES, "a batch of %lu pages",
+			most);
+		munmap(start, HALVES * huge);
+	}
+	require(taken >= HALVES_TAKEN, "helpers took %llu batches",
+		(unsigned long long)taken);
+}
+
 /*
  * In a cpuset of two CPUs: one for the caller, and one for its helper, until a
  * task takes that which no workqueue may disturb. The scheduler lets ordinary
@@ -1042,6 +1126,7 @@ static const struct {
 	{ "asked: who may help with shared hugetlb pages", test_asked,
 	  &hugetlb_shared },
 	{ "batches end where page tables do", test_tables, NULL },
+	{ "batches are bounded where huge pages are split", test_halves, NULL },
 	{ "priority: busy CPUs", test_priority, &base_pages },
 	{ "priority: busy CPUs, hugetlb pages", test_priority, &hugetlb_page },
 	{ "real-time: a task takes the CPU of a helper", test_realtime, NULL },
