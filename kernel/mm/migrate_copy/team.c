@@ -14,6 +14,10 @@
  * could not move, or found no memory for, they leave to the caller, who waits
  * for them at the end: a batch in the hands of a helper ends as soon as its
  * pages are migrated.
+ *
+ * Real-time tasks have no team: ordinary tasks never delay what they do, but a
+ * helper is one, and may lose its CPU in the middle of a batch. It does not lose
+ * it in the middle of a chunk, so that copies are shared with them, too.
  */
 #include <linux/cpuset.h>
 #include <linux/sched.h>
@@ -98,13 +102,13 @@ static bool help_batch(struct migrate_copy_work *work)
  *
  * Context: Process context.
  * Return: The most helpers to ask for; 0 when the feature is off or not for
- * this request, or if a real-time task would wait for helpers to reclaim memory.
+ * this request, or not for this task.
  */
 unsigned int migrate_copy_team_size(int reason, unsigned int asked)
 {
 	if (!migrate_copy_enabled() ||
 	    !READ_ONCE(migrate_copy_parallel_batches) ||
-	    (current->flags & PF_MEMALLOC && rt_or_dl_task(current)) ||
+	    rt_or_dl_task(current) ||
 	    !migrate_copy_may_share(reason, asked))
 		return 0;
 	return READ_ONCE(migrate_copy_max_helpers);

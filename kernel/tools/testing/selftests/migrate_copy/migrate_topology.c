@@ -1037,6 +1037,42 @@ static void test_realtime(const void *arg)
 	in_group(list, beside_turns, arg);
 }
 
+/* What a real-time task does waits for no ordinary task: nobody takes its batches. */
+static void test_realtime_caller(const void *arg)
+{
+	struct sched_param param = { .sched_priority = 1 };
+	struct region r;
+	uint64_t teams;
+	int move;
+
+	if (nr_cpus < 2 || nr_nodes < 2)
+		skip("needs two CPUs and two nodes with memory");
+	mode_enter(MODE_PARALLEL);
+	pin(0, cpu_list[0]);
+	region_make_own(&r, &base_pages);
+	teams_of(nr_cpus - 1);
+	trace_start();
+	teams = stat_read("teams");
+	move_beside(&r, MPOL_MF_MOVE);
+	require(stat_read("teams") > teams, "no team for an ordinary task");
+
+	require(!sched_setscheduler(0, SCHED_FIFO, &param),
+		"cannot be real-time");
+	teams = stat_read("teams");
+	move_beside(&r, MPOL_MF_MOVE);
+	move_beside(&r, MPOL_MF_MOVE | MPOL_MF_MOVE_MT);
+	require(stat_read("teams") == teams, "a team for a real-time task");
+
+	/* It has help with copies, of which it waits for a chunk at most. */
+	mode_enter(MODE_THREADS);
+	for (move = 0; move < ROUNDS; move++) {
+		if (move_beside(&r, MPOL_MF_MOVE).wakes)
+			break;
+	}
+	require(move < ROUNDS, "no help with copies");
+	region_free(&r);
+}
+
 static void all_online(void)
 {
 	int i;
@@ -1130,6 +1166,7 @@ static const struct {
 	{ "priority: busy CPUs", test_priority, &base_pages },
 	{ "priority: busy CPUs, hugetlb pages", test_priority, &hugetlb_page },
 	{ "real-time: a task takes the CPU of a helper", test_realtime, NULL },
+	{ "real-time: no team for a task", test_realtime_caller, NULL },
 	{ "hot-plug: CPUs come and go", test_hotplug, NULL },
 };
 
