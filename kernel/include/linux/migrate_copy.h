@@ -31,6 +31,7 @@ struct migrate_copy_helper;
  * @sleeps: Whether a step may sleep. If not, helpers take it with preemption
  *	disabled.
  * @highpri: Whether CPUs that are busy may be used, too.
+ * @ends: Whether helpers may not begin another step.
  * @caller: The task whose request it is; it waits for the helpers.
  * @helpers: The helper CPUs this work was offered to; the caller's own.
  * @nr_helpers: Length of @helpers.
@@ -44,6 +45,7 @@ struct migrate_copy_work {
 	bool (*step)(struct migrate_copy_work *work);
 	bool sleeps;
 	bool highpri;
+	bool ends;
 	struct task_struct *caller;
 	struct migrate_copy_helper *helpers;
 	unsigned int nr_helpers;

@@ -17,7 +17,8 @@
  *   while the slot is BUSY, and the caller leaves only after it has emptied
  *   every slot it filled: a helper that runs later finds nothing;
  * - the caller waits for steps in flight at most, never for a helper that has
- *   not started, or that was preempted between two steps.
+ *   not started, or that was preempted between two steps, nor for another step
+ *   that a helper begins meanwhile: it says before that the work ends.
  *
  * A step that copies a chunk runs with preemption disabled, and ends when the
  * copy does. One that migrates a batch may sleep, as it would in the caller.
@@ -167,8 +168,10 @@ static void help(struct work_struct *item)
 		work = READ_ONCE(me->slot);
 		/* Pairs with the full barrier of offer(): the work is ready. */
 		if (work && try_cmpxchg_acquire(&me->slot, &work, SLOT_BUSY)) {
-			trace_migrate_copy_help(work->sleeps);
-			more = do_step(me, work);
+			if (!READ_ONCE(work->ends)) {
+				trace_migrate_copy_help(work->sleeps);
+				more = do_step(me, work);
+			}
 			/* Pairs with the full barrier in retract(). */
 			smp_store_release(&me->slot, work);
 		}
@@ -293,6 +296,7 @@ void migrate_copy_work_init(struct migrate_copy_work *work,
 	work->step = step;
 	work->sleeps = sleeps;
 	work->highpri = false;
+	work->ends = false;
 	work->caller = me ? me->work->caller : current;
 	work->helpers = NULL;
 	work->nr_helpers = 0;
@@ -449,7 +453,7 @@ static bool retract(struct migrate_copy_helper *h,
 
 /**
  * migrate_copy_helpers_retract() - Take work back from all its helpers.
- * @work: The work. No step of it may be left to begin.
+ * @work: The work. Of the steps that are left, none is begun any more.
  *
  * The time that the helpers took is charged to the caller's cgroup.
  *
@@ -462,6 +466,7 @@ void migrate_copy_helpers_retract(struct migrate_copy_work *work)
 	struct migrate_copy_helper *h, *next;
 	u64 ns;
 
+	WRITE_ONCE(work->ends, true);
 	for (h = work->helpers; h; h = next) {
 		/* Once the slot is free, the next work owns h->next. */
 		next = h->next;

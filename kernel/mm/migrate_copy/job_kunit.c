@@ -5,8 +5,10 @@
  */
 #include <kunit/test.h>
 
+#include <linux/atomic.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
@@ -260,12 +262,60 @@ static void concurrent_jobs(struct kunit *test)
 		KUNIT_EXPECT_GT(test, helped, 0);
 }
 
+/* More steps than anybody waits for. */
+#define LONG_STEPS	400
+
+struct long_work {
+	struct migrate_copy_work work;
+	atomic_t begun;
+};
+
+static bool long_step(struct migrate_copy_work *work)
+{
+	struct long_work *lw = container_of(work, struct long_work, work);
+
+	if (atomic_inc_return(&lw->begun) > LONG_STEPS)
+		return false;
+	usleep_range(2000, 3000);
+	return true;
+}
+
+/* Work that is taken back before it is done costs the steps in flight, no more. */
+static void taken_back_early(struct kunit *test)
+{
+	struct long_work lw = { .begun = ATOMIC_INIT(0) };
+	unsigned int woken, before, after, i;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "needs two CPUs");
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, reset_hooks, NULL));
+	WRITE_ONCE(migrate_copy_test.any_cpu, true);
+	WRITE_ONCE(migrate_copy_test.no_spin, true);
+
+	migrate_copy_work_init(&lw.work, long_step, true);
+	woken = migrate_copy_helpers_wake(&lw.work, NUMA_NO_NODE,
+					  num_possible_cpus());
+	KUNIT_EXPECT_GT(test, woken, 0);
+	for (i = 0; i < 1000 && !atomic_read(&lw.begun); i++)
+		usleep_range(1000, 2000);
+	before = atomic_read(&lw.begun);
+	migrate_copy_helpers_retract(&lw.work);
+	after = atomic_read(&lw.begun);
+	KUNIT_EXPECT_GT(test, before, 0);
+	/* One that has looked before has begun a step since then. */
+	KUNIT_EXPECT_LE(test, after, before + woken);
+	usleep_range(10000, 11000);
+	KUNIT_EXPECT_EQ(test, after, atomic_read(&lw.begun));
+}
+
 static struct kunit_case job_cases[] = {
 	KUNIT_CASE(claims_cover_job),
 	KUNIT_CASE(zero_helpers),
 	KUNIT_CASE(helpers_take_part),
 	KUNIT_CASE(more_helpers_than_chunks),
 	KUNIT_CASE(failing_chunk),
+	KUNIT_CASE(taken_back_early),
 	KUNIT_CASE_SLOW(concurrent_jobs),
 	{}
 };

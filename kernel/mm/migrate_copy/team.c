@@ -167,7 +167,7 @@ void migrate_copy_team_wake_again(struct migrate_copy_team *team)
 
 /**
  * migrate_copy_team_end() - Bring a team back.
- * @team: The team. No batch may be left to take.
+ * @team: The team. Batches may be left to take.
  *
  * Context: Process context, may sleep until the batches in flight have ended.
  * What the helpers did is visible when it returns.
