@@ -85,6 +85,7 @@ static struct workqueue_struct *helper_wq[MIGRATE_COPY_NR_PRIORITIES];
 struct migrate_copy_masks {
 	local_lock_t lock;
 	struct cpumask left;
+	struct cpumask untried;
 	struct cpumask round;
 };
 
@@ -360,6 +361,7 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 	local_lock(&masks.lock);
 	mine = this_cpu_ptr(&masks);
 	s->left = &mine->left;
+	s->untried = &mine->untried;
 	s->round = &mine->round;
 	s->this_cpu = smp_processor_id();
 	if (s->nid == NUMA_NO_NODE)

@@ -162,6 +162,8 @@ struct migrate_copy_cpus {
  * @cpus: The machine.
  * @left: The CPUs that may be taken; those that are known to be of no use or
  *	have been taken are cleared in it.
+ * @untried: Those of @left that have not been asked at this level; placement's
+ *	own.
  * @round: Scratch memory.
  * @this_cpu: The CPU that searches.
  * @nid: The node whose CPUs are the first choice.
@@ -169,11 +171,13 @@ struct migrate_copy_cpus {
  * @busy_too: After the idle CPUs take busy ones.
  * @want: How many CPUs are wanted.
  * @probes: How many may be asked what they do.
+ * @reserve: How many of these are for levels to come; placement's own.
  * @level: How good a CPU must be by now; placement's own.
  */
 struct migrate_copy_search {
 	const struct migrate_copy_cpus *cpus;
 	struct cpumask *left;
+	struct cpumask *untried;
 	struct cpumask *round;
 	int this_cpu;
 	int nid;
@@ -181,6 +185,7 @@ struct migrate_copy_search {
 	bool busy_too;
 	unsigned int want;
 	unsigned int probes;
+	unsigned int reserve;
 	unsigned int level;
 };
 

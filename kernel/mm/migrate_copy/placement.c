@@ -16,8 +16,11 @@
  *    other, the caller's first.
  *
  * Nothing is remembered from one search to the next, so that CPUs may come and
- * go. A search looks at what a bounded number of CPUs do. To pass over one, for
- * its cache or because it is known to be busy, is cheap, and is not counted.
+ * go. A search looks at what a bounded number of CPUs do, and at each of them once
+ * for each level of the first key. Half of the looks that are left are kept for
+ * the levels that follow: where each core has one busy thread, there are no better
+ * CPUs than those of the second level. To pass over a CPU, for its cache or because
+ * it is known to be no good, is cheap, and is not counted.
  */
 #include <linux/bitops.h>
 #include <linux/cpumask.h>
@@ -69,6 +72,7 @@ static bool take(struct migrate_copy_search *s, int cpu)
 	unsigned int level;
 
 	s->probes--;
+	cpumask_clear_cpu(cpu, s->untried);
 	level = level_of(s, cpu);
 	if (level > s->level && level != LEVEL_NEVER)
 		return false;
@@ -82,7 +86,7 @@ static bool take(struct migrate_copy_search *s, int cpu)
 
 static bool done(const struct migrate_copy_search *s)
 {
-	return !s->want || !s->probes;
+	return !s->want || s->probes <= s->reserve;
 }
 
 /* Does the CPU share its cache with one that is in use in this round? */
@@ -113,7 +117,7 @@ static void spread(struct migrate_copy_search *s, const struct cpumask *node)
 		for_each_cpu_wrap(cpu, node, s->this_cpu) {
 			if (done(s))
 				return;
-			if (cpumask_test_cpu(cpu, s->left) &&
+			if (cpumask_test_cpu(cpu, s->untried) &&
 			    !cache_is_used(s, cpu) && take(s, cpu)) {
 				cpumask_set_cpu(cpu, s->round);
 				more = true;
@@ -130,7 +134,7 @@ static void fill_cache(struct migrate_copy_search *s,
 	for_each_cpu_wrap(cpu, node, with) {
 		if (done(s))
 			return;
-		if (cpumask_test_cpu(cpu, s->left) &&
+		if (cpumask_test_cpu(cpu, s->untried) &&
 		    s->cpus->share_cache(cpu, with))
 			take(s, cpu);
 	}
@@ -146,7 +150,7 @@ static void fill(struct migrate_copy_search *s, const struct cpumask *node)
 	for_each_cpu_wrap(cpu, node, s->this_cpu) {
 		if (done(s))
 			return;
-		if (cpumask_test_cpu(cpu, s->left) && take(s, cpu))
+		if (cpumask_test_cpu(cpu, s->untried) && take(s, cpu))
 			fill_cache(s, node, cpu);
 	}
 }
@@ -168,6 +172,22 @@ static int nearest(const struct migrate_copy_search *s, const nodemask_t *left)
 	return best;
 }
 
+/* Take CPUs that are good enough by now. */
+static void place_level(struct migrate_copy_search *s)
+{
+	nodemask_t left = *s->cpus->nodes;
+	int nid;
+
+	cpumask_copy(s->untried, s->left);
+	while ((nid = nearest(s, &left)) != NUMA_NO_NODE && !done(s)) {
+		node_clear(nid, left);
+		if (s->fill)
+			fill(s, s->cpus->of_node(nid));
+		else
+			spread(s, s->cpus->of_node(nid));
+	}
+}
+
 /**
  * migrate_copy_place() - Take CPUs, in the order of their placement.
  * @s: What is wanted; used up afterwards.
@@ -177,21 +197,12 @@ static int nearest(const struct migrate_copy_search *s, const nodemask_t *left)
  */
 void migrate_copy_place(struct migrate_copy_search *s)
 {
-	nodemask_t left;
-	int nid;
+	unsigned int last = s->busy_too ? LEVEL_ANY : LEVEL_IDLE;
 
-	for (s->level = LEVEL_CORE; s->level < LEVEL_NEVER; s->level++) {
-		left = *s->cpus->nodes;
-		while ((nid = nearest(s, &left)) != NUMA_NO_NODE) {
-			node_clear(nid, left);
-			if (s->fill)
-				fill(s, s->cpus->of_node(nid));
-			else
-				spread(s, s->cpus->of_node(nid));
-			if (done(s))
-				return;
-		}
-		if (cpumask_empty(s->left))
+	for (s->level = LEVEL_CORE; s->level <= last; s->level++) {
+		s->reserve = s->level == last ? 0 : s->probes / 2;
+		place_level(s);
+		if (!s->want || cpumask_empty(s->left))
 			return;
 	}
 }

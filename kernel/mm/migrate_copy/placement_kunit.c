@@ -46,6 +46,7 @@ struct trial {
 	struct migrate_copy_search search;
 	const struct machine *machine;
 	struct cpumask left;
+	struct cpumask untried;
 	struct cpumask round;
 	/* '.' idle, 'b' busy, 't' taken, '-' offline, 'l' idle, but lost later */
 	char use[MAX_CPUS + 1];
@@ -164,6 +165,7 @@ static struct trial *prepare(struct kunit *test, const struct machine *m,
 	trial->search = (struct migrate_copy_search) {
 		.cpus = &fake_cpus,
 		.left = &trial->left,
+		.untried = &trial->untried,
 		.round = &trial->round,
 		.this_cpu = this_cpu,
 		.nid = nid,
@@ -320,6 +322,41 @@ static void bounded_search(struct kunit *test)
 	}
 }
 
+/*
+ * Where each core has one busy thread, there is nobody to be found at first: what
+ * a search may ask is enough for some of those who come next, and it asks nobody
+ * twice but for that.
+ */
+static void half_of_each_core_busy(struct kunit *test)
+{
+	unsigned int cpu, nr = nr_cpus(&large), round;
+	struct trial *trial;
+
+	for (round = 0; round < 4; round++) {
+		for (cpu = 0; cpu < nr; cpu++) {
+			bool few = round & 1;
+
+			trial = prepare(test, &large, cpu, 1);
+			memset(trial->use, '.', nr / 2);
+			memset(trial->use + nr / 2, 'b', nr / 2);
+			trial->use[cpu] = 't';
+			trial->search.fill = round & 2;
+			if (few)
+				trial->search.probes = nr / 2;
+			migrate_copy_place(&trial->search);
+			if (few)
+				KUNIT_EXPECT_GT_MSG(test, trial->nr, 0,
+						    "caller %u", cpu);
+			else
+				KUNIT_EXPECT_GE_MSG(test,
+						    trial->search.probes + nr +
+						    nr / 2, UNLIMITED,
+						    "caller %u", cpu);
+			kunit_kfree(test, trial);
+		}
+	}
+}
+
 static bool core_is_idle(const struct trial *trial, unsigned int core)
 {
 	int cpu;
@@ -381,6 +418,7 @@ static struct kunit_case placement_tests[] = {
 	KUNIT_CASE_PARAM(order_of_cpus, placement_gen_params),
 	KUNIT_CASE(only_from_mask),
 	KUNIT_CASE(bounded_search),
+	KUNIT_CASE(half_of_each_core_busy),
 	KUNIT_CASE(siblings_come_last),
 	{}
 };
