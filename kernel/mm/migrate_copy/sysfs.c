@@ -293,7 +293,8 @@ static int __init migrate_copy_init(void)
 {
 	int err;
 
-	migrate_copy_max_helpers = min(num_online_cpus() - 1,
+	/* Others may come online: only those that are there are asked. */
+	migrate_copy_max_helpers = min(num_possible_cpus() - 1,
 				       DEFAULT_MAX_HELPERS);
 	if (migrate_copy_helpers_init())
 		pr_warn("migrate_copy: no workqueue, copying without helpers\n");
