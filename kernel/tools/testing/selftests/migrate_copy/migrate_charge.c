@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The CPU time of helpers, and of the threads of mtcopy, is charged to the cgroup
- * of the task whose pages they move: to its cpu.stat, all of it, once. And a user
- * without privileges gets no more CPU by helpers than its cgroup's weight allows.
+ * of the task that asks for the migration: to its cpu.stat, all of it, and once:
+ * the root cgroup, whose time is that of the machine, has it no second time. And a
+ * user without privileges gets no more CPU by helpers than its cgroup's weight
+ * allows.
  *
  * migrate_charge [mtcopy.ko]
  */
@@ -27,6 +29,12 @@
 #define TIMEOUT		300
 /* What the charge may be off by, of the time of the task and its helpers. */
 #define PERCENT		5
+/*
+ * What the root cgroup may have more than the other two, of the helpers' time: it
+ * has that of the rest of the machine, which is idle. It counts by ticks: of a
+ * guest that has to wait for its CPUs it has less.
+ */
+#define ROOT_PERCENT	50
 
 /* How long all CPUs are busy, and with which weights. */
 #define BUSY_SECONDS	8
@@ -146,7 +154,7 @@ static bool within(uint64_t seen, uint64_t expected, const char *what)
 /* Runs in the cgroup. */
 static void move_and_compare(const struct payer *payer)
 {
-	uint64_t charged, alone, helpers, counted, elsewhere;
+	uint64_t charged, alone, helpers, counted, elsewhere, machine;
 	struct region r;
 	int from, to, i;
 
@@ -155,6 +163,7 @@ static void move_and_compare(const struct payer *payer)
 
 	charged = usage_ns(group);
 	elsewhere = usage_ns(other);
+	machine = usage_ns(mount_point);
 	alone = own_ns();
 	counted = stat_read("helper_ns");
 	helpers = threads_ns(payer->thread);
@@ -166,6 +175,7 @@ static void move_and_compare(const struct payer *payer)
 	helpers = threads_ns(payer->thread) - helpers;
 	counted = stat_read("helper_ns") - counted;
 	alone = own_ns() - alone;
+	machine = usage_ns(mount_point) - machine;
 	elsewhere = usage_ns(other) - elsewhere;
 	charged = usage_ns(group) - charged;
 
@@ -187,6 +197,10 @@ static void move_and_compare(const struct payer *payer)
 	require(within(charged, alone + helpers, "charged to the cgroup"),
 		"the cgroup has not paid for task and helpers");
 	require(!elsewhere, "another cgroup has paid");
+	ksft_print_msg("the machine: %llu us\n",
+		       (unsigned long long)machine / 1000);
+	require(machine * 100 < charged * 100 + helpers * ROOT_PERCENT,
+		"the root cgroup has more than was charged");
 }
 
 static void enter(const char *dir)
