@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,32 @@ static char *fill_node(int node, size_t *size)
 	}
 	require(node_free(node) <= LEFT + 2 * step, "node %d is not full", node);
 	return fill;
+}
+
+/*
+ * Does the kernel log tell of a helper that has found no memory on a node? Such
+ * warnings are limited in number, so it may not where it would.
+ */
+static bool helper_warned(void)
+{
+	int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK);
+	char record[1024];
+	bool warned = false;
+	ssize_t len;
+
+	require(log >= 0, "cannot read the kernel log");
+	/* EPIPE: records have been overwritten before they were read. */
+	while ((len = read(log, record, sizeof(record) - 1)) > 0 ||
+	       (len < 0 && errno == EPIPE)) {
+		if (len < 0)
+			continue;
+		record[len] = '\0';
+		warned |= strstr(record, "kworker/") &&
+			  strstr(record, "page allocation failure") &&
+			  strstr(record, "__GFP_THISNODE");
+	}
+	close(log);
+	return warned;
 }
 
 static size_t on_node(struct region *r, int node)
@@ -89,6 +116,7 @@ static void test_full(const void *arg)
 		require(region_intact(&r), "content, later");
 		region_free(&r);
 	}
+	require(!helper_warned(), "a helper warns of what the caller decides");
 }
 
 /* Has memory, says so, and is to be killed. */
