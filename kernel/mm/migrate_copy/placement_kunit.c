@@ -323,9 +323,8 @@ static void bounded_search(struct kunit *test)
 }
 
 /*
- * Where each core has one busy thread, there is nobody to be found at first: what
- * a search may ask is enough for some of those who come next, and it asks nobody
- * twice but for that.
+ * Where each core has one busy thread, no core is idle: what a search may ask is
+ * left in part for the idle threads, and it asks each CPU once on each level.
  */
 static void half_of_each_core_busy(struct kunit *test)
 {

@@ -55,8 +55,8 @@
 #define TABLE_MOVES	20
 #define TABLE_SEEN	3
 /*
- * Huge pages half of which are gone, batches of them that helpers must have taken,
- * more than a batch has pages of such halves, and moves until they have.
+ * Huge pages that have lost a half each; batches that helpers must have taken in one
+ * move, which is when all their halves would be more than a batch; moves until then.
  */
 #define HALVES		48
 #define HALVES_TAKEN	6
