@@ -645,17 +645,18 @@ static void fill(struct dcbm_chan *dchan)
 /* Fill the channel, or have it filled by who does so already. */
 static void pump(struct dcbm_chan *dchan)
 {
-	guard(spinlock_irq)(&dchan->lock);
+	spin_lock_irq(&dchan->lock);
 	WRITE_ONCE(dchan->again, true);
-	if (dchan->submitting)
-		return;
-	WRITE_ONCE(dchan->submitting, true);
-	WRITE_ONCE(dchan->again, false);
-	fill(dchan);
-	WRITE_ONCE(dchan->submitting, false);
-	/* Whoever we are, we have done our part. */
-	if (dchan->again)
-		queue_work(pump_wq, &dchan->pump_work);
+	if (!dchan->submitting) {
+		WRITE_ONCE(dchan->submitting, true);
+		WRITE_ONCE(dchan->again, false);
+		fill(dchan);
+		WRITE_ONCE(dchan->submitting, false);
+		/* Whoever we are, we have done our part. */
+		if (dchan->again)
+			queue_work(pump_wq, &dchan->pump_work);
+	}
+	spin_unlock_irq(&dchan->lock);
 }
 
 static void pump_work_fn(struct work_struct *work)
