@@ -128,6 +128,10 @@ _LARGE = 64 << 20
 # makes the kernel change its code, and an emulator translate that anew. Each cell warms up.
 _SMALL = 2 << 20
 
+# An engine that has just been switched on, as each cell does, is unknown to the kernel, which gives
+# it little at first. What counts is how it is used once it is known.
+_LEARNING = 5
+
 _MOST_BOOTS = 1000
 
 
@@ -336,18 +340,20 @@ def turns(
                 mine = [(index, cell) for index, (_, cell) in members if cell.kernel == kernel]
                 for place, (index, cell) in enumerate(mine):
                     moves = -(-_reps(cell, effort) // effort.rounds) * effort.ways(cell)
-                    warm_up = int(_warms_up(cell, number, place))
-                    order.append(Turn(kernel, _plan_line(index, cell, moves, warm_up, nodes)))
+                    warmups = _warmups(cell, number, place)
+                    order.append(Turn(kernel, _plan_line(index, cell, moves, warmups, nodes)))
     return order
 
 
-def _warms_up(cell: Cell, number: int, place: int) -> bool:
-    """Whether the first move of a cell is not timed: in which round, and where in its turn."""
+def _warmups(cell: Cell, number: int, place: int) -> int:
+    """How many moves of a cell are not timed: in which round, and where in its turn."""
+    if cell.method == "hybrid":
+        return _LEARNING
     if cell.load is None and cell.shape.bytes <= _SMALL:
-        return True
+        return 1
     if cell.shape.bytes < _LARGE:
-        return number == 0 or place == 0
-    return number == 0 and place == 0
+        return int(number == 0 or place == 0)
+    return int(number == 0 and place == 0)
 
 
 def _reps(cell: Cell, effort: Effort) -> int:

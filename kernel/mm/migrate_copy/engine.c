@@ -74,9 +74,14 @@
  *	n = (rest - q / 2) / (1 + q / 2m)
  *
  * That is large at the beginning, where chunk_kb limits it, and nothing towards
- * the end: the last pages go to whoever is faster. An engine that got nothing at
- * all of a job is thought a little faster and steadier next time, so that it is
- * tried again some day.
+ * the end: the last pages go to whoever is faster. An engine that would get nothing
+ * at the beginning is not asked, and thought a little faster and steadier next
+ * time, so that it is tried again some day.
+ *
+ * Of an engine that is new nothing is known. It gets small chunks, one of them
+ * first, and one more at a time for every four that have come back: what it holds
+ * up by being slower than others is a small chunk, not as many large ones as all
+ * of its channels can hold.
  *
  * A chunk that failed or was lost counts as one that took as long as that, and as
  * the CPU needs to copy it instead; but only where that makes the engine slower. So
@@ -133,7 +138,11 @@
 /* Weight of a new sample in an average: 1/8. */
 #define AVERAGE_SHIFT	3
 
-/* How much faster an engine is thought to be that got nothing of a job: 1/1024. */
+/* Chunks of an engine until it is known, and how large they are meanwhile. */
+#define LEARN_CHUNKS	(4 * MAX_INFLIGHT)
+#define LEARN_PAGES	max_t(unsigned long, SZ_64K / PAGE_SIZE, 1)
+
+/* How much faster an engine is thought to be after a job without it: 1/1024. */
 #define FORGET_SHIFT	10
 
 /* Fractions of a page in an average. */
@@ -165,6 +174,7 @@ enum engine_stat {
  * @chunk_ns: Average time of a chunk from claim to return; 0: unknown.
  * @chunk_dev: Average deviation from that.
  * @chunk_pages: Average size of a chunk, in pages << PAGES_SHIFT.
+ * @learned: Chunks that have gone into these averages, up to LEARN_CHUNKS.
  * @stats: Counters.
  * @quarantined: Chunks of it in quarantine.
  */
@@ -182,6 +192,7 @@ struct migrate_copy_engine {
 	unsigned long chunk_ns;
 	unsigned long chunk_dev;
 	unsigned long chunk_pages;
+	unsigned int learned;
 	atomic_long_t stats[ENGINE_NR_STATS];
 	atomic_t quarantined;
 };
@@ -273,10 +284,12 @@ static void learn(struct migrate_copy_engine *engine,
 		if (ns <= avg)
 			return;
 	}
-	if (avg)
-		average(&engine->chunk_dev, avg > ns ? avg - ns : ns - avg);
+	/* One alone may have been lucky: it is taken for a third of what may come. */
+	average(&engine->chunk_dev, avg > ns ? avg - ns : ns - avg);
 	average(&engine->chunk_ns, ns);
 	average(&engine->chunk_pages, (u64)pages << PAGES_SHIFT);
+	if (READ_ONCE(engine->learned) < LEARN_CHUNKS)
+		WRITE_ONCE(engine->learned, READ_ONCE(engine->learned) + 1);
 }
 
 static void count(struct migrate_copy_engine *engine, enum engine_stat stat,
@@ -302,12 +315,12 @@ static unsigned long job_rest(const struct migrate_copy_job *job)
 }
 
 /* How much of the rest an engine may claim, see the top of this file. */
-static unsigned long fair_part(const struct migrate_copy_share *share)
+static unsigned long fair_part(const struct migrate_copy_offload *o,
+			       const struct migrate_copy_engine *engine,
+			       unsigned long rest)
 {
-	const struct migrate_copy_offload *o = share->offload;
-	struct migrate_copy_engine *engine = share->engine;
-	unsigned long rest = job_rest(o->job), cpus = READ_ONCE(o->cpus);
 	u64 ns = READ_ONCE(engine->chunk_ns), others, pages;
+	unsigned long cpus = READ_ONCE(o->cpus);
 
 	if (!cpus)
 		return DIV_ROUND_UP(rest, 1 + o->inflight);
@@ -317,15 +330,33 @@ static unsigned long fair_part(const struct migrate_copy_share *share)
 	pages = max(READ_ONCE(engine->chunk_pages) >> PAGES_SHIFT, 1);
 	others = div64_u64((ns + 2 * READ_ONCE(engine->chunk_dev)) * cpus,
 			   READ_ONCE(cpu_page_ns)) + o->inflight * pages;
-	if (rest > others / 2)
-		return div64_u64((rest - others / 2) * 2 * pages,
-				 2 * pages + others);
+	if (rest <= others / 2)
+		return 0;
+	return div64_u64((rest - others / 2) * 2 * pages, 2 * pages + others);
+}
 
-	if (rest && !share->inflight && !share->returned) {
-		fade(&engine->chunk_ns);
-		fade(&engine->chunk_dev);
-	}
-	return 0;
+/* Too slow for any part of a job? It may be faster by the next one. */
+static bool too_slow(const struct migrate_copy_offload *o,
+		     struct migrate_copy_engine *engine)
+{
+	if (fair_part(o, engine, o->info->pages))
+		return false;
+	fade(&engine->chunk_ns);
+	fade(&engine->chunk_dev);
+	return true;
+}
+
+/* The most that an engine may claim at a time. */
+static unsigned long most(const struct migrate_copy_share *share)
+{
+	const struct migrate_copy_engine *engine = share->engine;
+	unsigned int learned = READ_ONCE(engine->learned);
+	unsigned long pages;
+
+	pages = READ_ONCE(engine->chunk_kb) * SZ_1K / PAGE_SIZE;
+	if (!READ_ONCE(share->offload->cpus) || learned == LEARN_CHUNKS)
+		return pages;
+	return share->inflight > learned / 4 ? 0 : min(pages, LEARN_PAGES);
 }
 
 /* Add pages to a chunk; returns false if they would need one range too many. */
@@ -419,18 +450,16 @@ bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
 {
 	struct migrate_copy_offload *o = share->offload;
 	struct migrate_copy_engine *engine = share->engine;
-	unsigned long want, limit, flags;
+	unsigned long want, flags;
 	bool taken = false;
-
-	limit = READ_ONCE(engine->chunk_kb) * SZ_1K / PAGE_SIZE;
-	limit = min_t(unsigned long, limit, max_pages);
 
 	spin_lock_irqsave(&o->lock, flags);
 	if (!share->open || READ_ONCE(engine->leaving) ||
 	    o->inflight + o->nr_failed >= MAX_INFLIGHT)
 		goto unlock;
 
-	want = min(fair_part(share), limit);
+	want = min3(fair_part(o, engine, job_rest(o->job)), most(share),
+		    (unsigned long)max_pages);
 	if (!want || !take(o->job, chunk, want))
 		goto unlock;
 
@@ -732,13 +761,15 @@ static void start_engines(struct migrate_copy_offload *o)
 		struct migrate_copy_share *share = &o->shares[i];
 		struct migrate_copy_engine *engine = share->engine;
 
-		if (engine->desc->ops->start(engine->priv, share)) {
-			count(engine, ENGINE_JOBS, 1);
-			i++;
-			continue;
+		if (!too_slow(o, engine)) {
+			if (engine->desc->ops->start(engine->priv, share)) {
+				count(engine, ENGINE_JOBS, 1);
+				i++;
+				continue;
+			}
+			count(engine, ENGINE_REFUSED, 1);
 		}
 		/* It knows nothing of the share: the next one can have it. */
-		count(engine, ENGINE_REFUSED, 1);
 		o->nr_shares--;
 		if (i < o->nr_shares)
 			share->engine = o->shares[o->nr_shares].engine;
@@ -943,6 +974,7 @@ static void forget(struct migrate_copy_engine *engine)
 	WRITE_ONCE(engine->chunk_ns, 0);
 	WRITE_ONCE(engine->chunk_dev, 0);
 	WRITE_ONCE(engine->chunk_pages, 0);
+	WRITE_ONCE(engine->learned, 0);
 }
 
 /**

@@ -600,6 +600,32 @@ static void kicked_caller(struct kunit *test)
 	KUNIT_EXPECT_LT(test, result.ns, 2 * NSEC_PER_SEC);
 }
 
+/* Of a new engine nobody waits for more than a small chunk. */
+static void new_engine(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", LATE_COPY);
+	unsigned int round;
+
+	fake->max_pages = 1024;
+	copy_test_fill(set, 1);
+	run_job(set, 0);
+	KUNIT_EXPECT_EQ(test, 1, fake->claims);
+	KUNIT_EXPECT_LE(test, fake->chunks[0].nr_pages,
+			max(SZ_64K / PAGE_SIZE, 1));
+
+	/* One that is known, and fast, gets more at a time. */
+	migrate_copy_engine_enable(fake->engine, false);
+	migrate_copy_engine_enable(fake->engine, true);
+	fake->conduct = COPY;
+	for (round = 0; round < 100; round++)
+		run_job(set, 0);
+	fake->conduct = LATE_COPY;
+	fake->claims = 0;
+	run_job(set, 0);
+	KUNIT_EXPECT_GT(test, fake->claims, 1);
+}
+
 /* An engine that is much slower than the CPU gets little, and holds up nobody. */
 static void slow_engine(struct kunit *test)
 {
@@ -645,6 +671,7 @@ static void hanging_engine(struct kunit *test)
 		KUNIT_EXPECT_GT(test, claims, 0);
 		run_job(set, 0);
 		KUNIT_EXPECT_EQ(test, claims, fake->claims);
+		KUNIT_EXPECT_EQ(test, 1, fake->starts);
 		migrate_copy_engine_enable(fake->engine, false);
 	}
 }
@@ -811,6 +838,7 @@ static struct kunit_case engine_cases[] = {
 	KUNIT_CASE(lost_hugetlb),
 	KUNIT_CASE(exclusive_engine),
 	KUNIT_CASE(kicked_caller),
+	KUNIT_CASE(new_engine),
 	KUNIT_CASE(slow_engine),
 	KUNIT_CASE(hanging_engine),
 	KUNIT_CASE_SLOW(tried_again),
