@@ -7,8 +7,9 @@
  *
  * For each fault that softdma can be made to have, memory is moved to and fro
  * while another thread reads it: MB each time, by default 128. Then dcbm is loaded
- * and unloaded CYCLES times, by default 100, while pages move on all CPUs. Tests
- * with faults are skipped where the kernel has no fault injection.
+ * and unloaded CYCLES times, by default 100, while pages move on all CPUs; softdma
+ * with it as often, and mtcopy. Tests with faults are skipped where the kernel has
+ * no fault injection.
  *
  * Without softdma the channels are those of the machine, all of them, which
  * nothing makes fail: they must copy what they are given.
@@ -163,7 +164,7 @@ static void faults_clear(void)
 
 	if (!can_fail())
 		return;
-	for (i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+	for (i = 0; i < ARRAY_SIZE(faults); i++)
 		fault_set(faults[i], 0);
 	require(!file_write(FAULT_DIR "/revive", "1"), "cannot revive");
 }
@@ -277,6 +278,17 @@ static void move_on(struct region *r, const struct trouble *trouble, size_t tota
 	require(reader.looks, "nobody has looked");
 }
 
+/* The engine as a test wants it, and memory to move. */
+static void prepare(const struct trouble *trouble, const struct kind *kind,
+		    struct region *r)
+{
+	int from, to;
+
+	nodes_find(&from, &to);
+	engine_setup(trouble);
+	region_make(r, kind, from, false);
+}
+
 static void wait_for_quarantine(void)
 {
 	int i;
@@ -289,7 +301,7 @@ static void wait_for_quarantine(void)
 static void test_trouble(const void *arg)
 {
 	const struct trouble *trouble = arg;
-	size_t nr = sizeof(kinds) / sizeof(*kinds), i;
+	size_t nr = ARRAY_SIZE(kinds), i;
 	uint64_t bytes, by_cpus, evidence = 0;
 	int from, to;
 
@@ -392,12 +404,71 @@ static void *move_around(void *data)
 	return NULL;
 }
 
-/* The engine comes and goes while pages move on all CPUs. */
+static int softdma_load(void)
+{
+	char params[64];
+
+	snprintf(params, sizeof(params), "channels=%d devices=2", SOFT_CHANNELS);
+	return module_load(softdma_path, params);
+}
+
+/*
+ * Another engine stays in use, with nothing to do: with the first one and the
+ * last one the kernel patches its code, which the emulation of several CPUs may
+ * not survive a thousand times.
+ */
+static void keep(const char *other)
+{
+	engine_knob(other, "min_kb", GB / KB);
+	engine_knob(other, "offloading", 1);
+}
+
+/**
+ * struct cycled - a module that comes and goes
+ * @name: Name of the test.
+ * @engine: Which engine it is, or gives channels to.
+ * @other: The one that stays.
+ * @knob: How many channels or threads that engine has.
+ * @provider: Whether the channels go with the engine.
+ */
+static const struct cycled {
+	const char *name;
+	const char *engine;
+	const char *other;
+	const char *knob;
+	bool provider;
+} cycled[] = {
+	{ "load and unload", "dcbm", "mtcopy", "channels", false },
+	{ "load and unload, with the channels", "dcbm", "mtcopy", "channels", true },
+	{ "load and unload of threads", "mtcopy", "dcbm", "threads", false },
+};
+
+static void cycle_out(const struct cycled *what)
+{
+	require(!module_unload(what->engine), "cannot unload %s: %s",
+		what->engine, strerror(errno));
+	require(!what->provider || !module_unload("softdma"),
+		"cannot unload softdma: %s", strerror(errno));
+}
+
+static void cycle_in(const struct cycled *what)
+{
+	const char *path = strcmp(what->engine, "dcbm") ? mtcopy_path : dcbm_path;
+
+	if (what->provider)
+		require(!softdma_load(), "cannot load softdma: %s",
+			strerror(errno));
+	require(!module_load(path, ""), "cannot load %s: %s", path,
+		strerror(errno));
+}
+
+/* A module comes and goes while pages move on all CPUs. */
 static void test_cycles(const void *arg)
 {
 	static const struct kind kind = { "base", BACK_ANON, OF_PAGES(1), 2 * MB };
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN), i;
 	struct mover *movers = calloc(cpus, sizeof(*movers));
+	const struct cycled *what = arg;
 	uint64_t bytes = 0;
 	atomic_bool stop = false;
 	unsigned int cycle;
@@ -414,12 +485,13 @@ static void test_cycles(const void *arg)
 		require(!pthread_create(&movers[i].thread, NULL, move_around,
 					&movers[i]), "no thread");
 
-	require(!module_unload("dcbm"), "cannot unload: %s", strerror(errno));
+	keep(what->other);
+	engine = what->engine;
+	cycle_out(what);
 	for (cycle = 0; cycle < cycles; cycle++) {
-		require(!module_load(dcbm_path, ""), "cannot load: %s",
-			strerror(errno));
+		cycle_in(what);
 		engine_set("min_kb", 0);
-		engine_set("channels", channels);
+		engine_set(what->knob, channels);
 		engine_set("offloading", 1);
 		/* At times it goes as soon as it has come, at times amid its work. */
 		for (i = cycle % 4 ? 50 : 0; i < 50; i++) {
@@ -428,7 +500,7 @@ static void test_cycles(const void *arg)
 			usleep(20000);
 		}
 		bytes += engine_get("stats/bytes");
-		require(!module_unload("dcbm"), "cannot unload: %s", strerror(errno));
+		cycle_out(what);
 	}
 	stop = true;
 	for (i = 0; i < cpus; i++) {
@@ -436,9 +508,10 @@ static void test_cycles(const void *arg)
 		require(!movers[i].failed && movers[i].rounds > 1,
 			"mover %ld failed", i);
 	}
-	ksft_print_msg("%llu MB by DMA\n", (unsigned long long)(bytes / MB));
-	require(bytes, "no byte was copied by DMA");
-	require(!module_load(dcbm_path, ""), "cannot load: %s", strerror(errno));
+	ksft_print_msg("%llu MB by %s\n", (unsigned long long)(bytes / MB),
+		       engine);
+	require(bytes, "no byte was copied by %s", engine);
+	cycle_in(what);
 }
 
 /* The name of the device of a channel, as in "devices". */
@@ -498,7 +571,7 @@ static void test_knobs(const void *arg)
 	unsigned int has;
 	size_t i;
 
-	for (i = 0; i < sizeof(knobs) / sizeof(*knobs); i++) {
+	for (i = 0; i < ARRAY_SIZE(knobs); i++) {
 		snprintf(path, sizeof(path), ENGINES_DIR "/dcbm/%s",
 			 knobs[i].name);
 		require(!file_write(path, knobs[i].good), "%s: %s refused",
@@ -537,20 +610,17 @@ static void test_hold(const void *arg)
 {
 	const struct trouble *trouble = arg;
 	struct region r;
-	int from, to, i;
+	int i;
 
-	nodes_find(&from, &to);
-	engine_setup(trouble);
+	prepare(trouble, &kinds[2], &r);
 	engine_set("hold", 0);
 	wait_for_release("though nothing has moved");
 	engine_set("channels", channels);
 	require(engine_get("channels_live") == channels, "no channels");
 	wait_for_release("after they were requested");
 	engine_set("channels", channels);
-	region_make(&r, &kinds[2], from, false);
 	move_on(&r, trouble, 2 * r.size);
 	wait_for_release("after a migration");
-	move_on(&r, trouble, 2 * r.size);
 	for (i = 0; i < 50 && !engine_get("channels_live"); i++)
 		move_on(&r, trouble, 2 * r.size);
 	require(engine_get("channels_live"), "channels do not come back");
@@ -564,17 +634,15 @@ static void test_retired(const void *arg)
 	const struct trouble *trouble = arg;
 	uint64_t before, retired = 0;
 	struct region r;
-	int from, to, i;
+	int i;
 
 	if (!can_fail())
 		skip("no fault injection");
-	nodes_find(&from, &to);
-	engine_setup(trouble);
+	prepare(trouble, &little, &r);
 	/* All there are: there is no other one to take instead. */
 	engine_set("channels", MAX_CHANNELS);
 	engine_set("hold", 0);
 	before = channels_sum("retired");
-	region_make(&r, &little, from, false);
 	fault_set("fail_transfer", 100);
 	for (i = 0; i < 500 && retired < 2 * SOFT_CHANNELS; i++) {
 		move_on(&r, trouble, 2 * r.size);
@@ -603,16 +671,14 @@ static void test_shortage(const void *arg)
 	uint64_t retired, rejected, bytes;
 	time_t end;
 	struct region r;
-	int from, to, i;
+	int i;
 
 	if (!can_fail())
 		skip("no fault injection");
-	nodes_find(&from, &to);
-	engine_setup(trouble);
+	prepare(trouble, &little, &r);
 	end = time(NULL) + 2;
 	retired = channels_sum("retired");
 	rejected = channels_sum("rejected");
-	region_make(&r, &little, from, false);
 	fault_set("fail_prep", 100);
 	/* Some of the four seconds after which they are given up. */
 	for (i = 0; i < 20 && time(NULL) < end; i++)
@@ -712,9 +778,10 @@ static void test_threads(const void *arg)
 
 	nodes_find(&from, &to);
 	mode_enter(MODE_BATCH);
-	engine_set("offloading", 0);
 	engine = "mtcopy";
+	engine_set("offloading", 1);
 	engine_set("min_kb", 0);
+	engine_knob("dcbm", "offloading", 0);
 	region_make(&r, &kinds[2], from, false);
 	for (i = 0; i < 8; i++) {
 		engine_set("threads", 1 + i % 4);
@@ -735,35 +802,22 @@ static void test_threads(const void *arg)
 	require(!module_unload("mtcopy"), "cannot unload: %s", strerror(errno));
 }
 
-/*
- * Another engine, without threads, stays in use: with the first one and the last
- * one the kernel patches its code, which the emulation of several CPUs may not
- * survive a thousand times.
- */
-static void keep_mtcopy(void)
-{
-	if (module_load(mtcopy_path, "") && errno != EEXIST)
-		ksft_exit_skip("cannot load %s: %s\n", mtcopy_path,
-			       strerror(errno));
-	if (file_write_number(ENGINES_DIR "/mtcopy/offloading", 1))
-		ksft_exit_fail_msg("cannot enable mtcopy\n");
-}
-
 static void setup(void)
 {
-	char params[64];
 	uint64_t live;
 
 	mkdir("/sys/kernel/debug", 0755);
 	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
-	snprintf(params, sizeof(params), "channels=%d devices=2", SOFT_CHANNELS);
-	if (softdma_path && module_load(softdma_path, params) && errno != EEXIST)
+	if (softdma_path && softdma_load() && errno != EEXIST)
 		ksft_exit_skip("cannot load %s: %s\n", softdma_path,
 			       strerror(errno));
 	if (module_load(dcbm_path, "") && errno != EEXIST)
 		ksft_exit_skip("cannot load %s: %s\n", dcbm_path,
 			       strerror(errno));
-	keep_mtcopy();
+	if (module_load(mtcopy_path, "") && errno != EEXIST)
+		ksft_exit_skip("cannot load %s: %s\n", mtcopy_path,
+			       strerror(errno));
+	keep("mtcopy");
 	if (softdma_path)
 		return;
 	if (file_write_number(ENGINES_DIR "/dcbm/channels", MAX_CHANNELS) ||
@@ -781,7 +835,7 @@ static bool applies(const struct trouble *trouble)
 
 int main(int argc, char **argv)
 {
-	size_t nr = sizeof(troubles) / sizeof(*troubles), planned = 4, i;
+	size_t nr = ARRAY_SIZE(troubles), planned = 6, i;
 	static const struct trouble lossy = {
 		"", "fail_delay", 5, "fail_terminate", "lost", true, 2, 64
 	};
@@ -809,7 +863,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < nr; i++)
 		planned += applies(&troubles[i]);
 	planned += applies(&lossy);
-	planned += softdma_path ? 3 : 0;
+	planned += softdma_path ? 4 : 0;
 	tests_start(planned);
 	test_environment();
 	setup();
@@ -820,7 +874,7 @@ int main(int argc, char **argv)
 				 test_trouble, &troubles[i]);
 	}
 	if (applies(&lossy))
-		test_run("nothing leaks", TIMEOUT + megabytes, test_leak,
+		test_run("lost chunks come back", TIMEOUT + megabytes, test_leak,
 			 &lossy);
 	test_run("channels are not held", TIMEOUT, test_hold, &troubles[1]);
 	if (softdma_path) {
@@ -831,10 +885,15 @@ int main(int argc, char **argv)
 		test_run("a device is unbound", TIMEOUT, test_unbind,
 			 &troubles[1]);
 	}
-	test_run("load and unload", TIMEOUT + cycles, test_cycles, NULL);
+	for (i = 0; i < ARRAY_SIZE(cycled); i++) {
+		if (softdma_path || !cycled[i].provider)
+			test_run(cycled[i].name, TIMEOUT + cycles, test_cycles,
+				 &cycled[i]);
+	}
 	test_run("threads", TIMEOUT, test_threads, &troubles[0]);
 	module_unload("dcbm");
 	if (softdma_path)
 		module_unload("softdma");
+	test_leaks(leaks_find());
 	tests_end();
 }

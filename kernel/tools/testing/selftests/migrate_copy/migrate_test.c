@@ -102,6 +102,34 @@ void test_skipped(const char *name, const char *why)
 	ksft_test_result_code(KSFT_SKIP, name, "%s", why);
 }
 
+enum leaks leaks_find(void)
+{
+	static const char * const file = "/sys/kernel/debug/kmemleak";
+	static char text[4096];
+
+	if (!file_exists(file))
+		return LEAKS_UNKNOWN;
+	if (file_write(file, "scan")) {
+		ksft_print_msg("kmemleak is off\n");
+		return LEAKS_FOUND;
+	}
+	/* What was just freed may look like a leak the first time. */
+	sleep(6);
+	file_write(file, "scan");
+	if (file_read(file, text, sizeof(text)) || !text[0])
+		return LEAKS_NONE;
+	ksft_print_msg("%s\n", text);
+	return LEAKS_FOUND;
+}
+
+void test_leaks(enum leaks found)
+{
+	if (found == LEAKS_UNKNOWN)
+		test_skipped("nothing leaks", "this kernel has no kmemleak");
+	else
+		test_result(found == LEAKS_NONE, "nothing leaks");
+}
+
 void tests_end(void)
 {
 	ksft_finished();

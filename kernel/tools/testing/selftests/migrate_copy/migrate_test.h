@@ -40,6 +40,17 @@ void test_result(bool ok, const char *name);
 void test_skipped(const char *name, const char *why);
 void test_run(const char *name, unsigned int seconds, test_fn fn,
 	      const void *arg);
+/**
+ * enum leaks - What kmemleak has found
+ * @LEAKS_NONE: nothing
+ * @LEAKS_FOUND: something, or it is off
+ * @LEAKS_UNKNOWN: this kernel has no kmemleak
+ */
+enum leaks { LEAKS_NONE, LEAKS_FOUND, LEAKS_UNKNOWN };
+
+/* Has it look, which takes seconds; the latter is a test. */
+enum leaks leaks_find(void);
+void test_leaks(enum leaks found);
 void __noreturn __printf(1, 2) die(const char *fmt, ...);
 void __noreturn __printf(1, 2) skip(const char *fmt, ...);
 void __printf(2, 3) require(bool ok, const char *fmt, ...);

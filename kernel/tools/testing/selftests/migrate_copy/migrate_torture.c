@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <limits.h>
 #include <linux/falloc.h>
 #include <sched.h>
 #include <signal.h>
@@ -40,10 +39,6 @@
 #define MADV_COLLAPSE	25
 #endif
 
-#ifndef MPOL_MF_MOVE_MT
-#define MPOL_MF_MOVE_MT	0x8000
-#endif
-
 #define WINDOWS_DIR	"/sys/kernel/debug/migrate_copy"
 #define SOFTDMA_DIR	"/sys/kernel/debug/softdma"
 #define BALANCING_DIR	"/sys/kernel/debug/sched/numa_balancing"
@@ -65,8 +60,6 @@
 #define KEPT		(2 * MB / PAGE)
 /* Errors of a page that are told, and those of a call. */
 #define NR_ERRORS	134
-/* No status has been stored: neither a node nor an error. */
-#define NO_STATUS	INT_MIN
 /* How often a page may be elsewhere when it has just been reported as moved. */
 #define ELSEWHERE	20
 
@@ -1274,9 +1267,10 @@ static void change_cpuset(void)
 static const struct {
 	void (*make)(void);
 	unsigned int pause_ms;
+	bool always;
 } troubles[] = {
 	{ random_knob, 12 },
-	{ kill_mover, 80 },
+	{ kill_mover, 80, .always = true },
 	{ channels_revive, 300 },
 	{ cpu_cycle, 300 },
 	{ engines_cycle, 1000 },
@@ -1303,8 +1297,7 @@ static void __noreturn trouble_main(unsigned int id)
 		double until = now();
 
 		troubles[id].make();
-		until = now() + (troubles[id].make == kill_mover ? 0 : 3) *
-			(now() - until) +
+		until = now() + (troubles[id].always ? 0 : 3) * (now() - until) +
 			rnd(2 * troubles[id].pause_ms) / 1e3;
 		do {
 			usleep(rnd(20000));
@@ -1571,29 +1564,6 @@ static int collect(pid_t *pids, size_t n, unsigned int timeout, int *failed)
 	return left;
 }
 
-static void leaks(bool *known, bool *any)
-{
-	static char text[4096];
-
-	*known = file_exists("/sys/kernel/debug/kmemleak");
-	*any = false;
-	if (!*known)
-		return;
-	if (file_write("/sys/kernel/debug/kmemleak", "scan")) {
-		ksft_print_msg("kmemleak is off\n");
-		*any = true;
-		return;
-	}
-	/* What was just freed may look like a leak the first time. */
-	sleep(6);
-	file_write("/sys/kernel/debug/kmemleak", "scan");
-	if (!file_read("/sys/kernel/debug/kmemleak", text, sizeof(text)) &&
-	    text[0]) {
-		*any = true;
-		ksft_print_msg("%s\n", text);
-	}
-}
-
 static void options(int argc, char **argv)
 {
 	int option;
@@ -1623,7 +1593,8 @@ int main(int argc, char **argv)
 	uint64_t moved, before_stretch, demoted, promoted, balanced;
 	unsigned long faults_sum = 0, kinds = 0;
 	pid_t pids[MAX_WORKERS + ARRAY_SIZE(troubles)], hogs;
-	bool leak_known, leak_any, hogs_ran, pages_back;
+	bool hogs_ran, pages_back;
+	enum leaks leaks;
 	long unaccounted;
 	int failed = 0, stuck, stuck2;
 	static char json[16384];
@@ -1725,7 +1696,7 @@ int main(int argc, char **argv)
 	while (waitpid(-1, NULL, WNOHANG) > 0)
 		;
 	pages_back = stuck || pages_are_back(unaccounted);
-	leaks(&leak_known, &leak_any);
+	leaks = leaks_find();
 
 	for (i = 0; i < NR_FAULTS; i++) {
 		faults_sum += shared->injected[i];
@@ -1745,7 +1716,8 @@ int main(int argc, char **argv)
 	json_number(json, "stuck", stuck);
 	json_number(json, "faults_total", faults_sum);
 	sprintf(json + strlen(json), "\"leaks\":%s,",
-		leak_known ? (leak_any ? "true" : "false") : "null");
+		leaks == LEAKS_UNKNOWN ? "null" :
+		leaks == LEAKS_FOUND ? "true" : "false");
 	print_counts("faults", shared->injected, fault_names, NR_FAULTS, json);
 	print_counts("operations", shared->done, operation_names,
 		     NR_OPERATIONS, json);
@@ -1761,10 +1733,7 @@ int main(int argc, char **argv)
 	test_result(!stuck, "nobody is stuck");
 	test_result(hogs_ran, "stress-ng ran until the end");
 	test_result(pages_back, "no page is lost, none is isolated");
-	if (leak_known)
-		test_result(!leak_any, "nothing leaks");
-	else
-		test_skipped("nothing leaks", "this kernel has no kmemleak");
+	test_leaks(leaks);
 	test_result(moved && shared->verified && kinds >= kinds_wanted() &&
 		    (seconds < LONG_S || !has_tiers() ||
 		     (demoted && promoted)) && injected_all(),
