@@ -60,6 +60,8 @@
 #define KEPT		(2 * MB / PAGE)
 /* Errors of a page that are told, and those of a call. */
 #define NR_ERRORS	134
+/* So many seconds stress-ng runs, and so many it is stopped. */
+#define HOG_S		10
 /* How often a page may be elsewhere when it has just been reported as moved. */
 #define ELSEWHERE	20
 
@@ -719,8 +721,7 @@ static void __noreturn worker_main(unsigned int id)
 		struct slot *s = &slots[rnd(ARRAY_SIZE(slots))];
 
 		operate(s, choose());
-		if (!rnd(3))
-			verify(s, 0, s->pages);
+		verify(s, 0, s->pages);
 		shared->at[id]++;
 	}
 	for (i = 0; i < ARRAY_SIZE(slots); i++)
@@ -1669,6 +1670,9 @@ int main(int argc, char **argv)
 				       (unsigned long long)
 				       (event_count("pgmigrate_success") - moved) *
 				       PAGE / MB, shared->verified / MB);
+		/* Half of the time: where no CPU is idle, there are no helpers. */
+		if (hogs > 0 && i % HOG_S == 0)
+			kill(-hogs, i / HOG_S % 2 ? SIGSTOP : SIGCONT);
 		sleep(1);
 	}
 
