@@ -176,6 +176,7 @@ struct scene {
  * @no_thread: a thread more would have the TLBs flushed for its stack
  * @too_long: nobody can open the gate meanwhile: it opens after STAND_MS
  * @in_time: it need not wait for the migration, and ends before the gate opens
+ * @no_copy: what has been copied is gone then, or copied once more
  */
 struct act {
 	const char *name;
@@ -188,6 +189,7 @@ struct act {
 	bool too_long;
 	bool no_thread;
 	bool in_time;
+	bool no_copy;
 };
 
 /* Whether what failed was the content: shared with the test's process. */
@@ -1584,7 +1586,7 @@ static const struct act acts[] = {
 	{ "mlock", { &base, &mlocked, &shmem }, W_ALL, NULL, act_mlock },
 	{ "mprotect", { &base, &thp }, W_ALL, NULL, act_mprotect },
 	{ "truncate", { &tmpfs, &xfs, &ext4 }, W_ALL,
-	  NULL, act_truncate, check_dontneed },
+	  NULL, act_truncate, check_dontneed, .no_copy = true },
 	{ "a hole", { &tmpfs, &xfs, &ext4 }, W_ALL,
 	  NULL, act_punch, check_dontneed },
 	{ "drop_caches and compaction", { &base, &xfs, &ext4 }, W_ALL,
@@ -1606,10 +1608,11 @@ static const struct act acts[] = {
 	{ "exit", { &base, &shmem, &tmpfs }, W_ALL,
 	  before_exit, act_exit, NULL, true },
 	{ "a cgroup's limit", { &base }, W_ALL,
-	  before_limit, act_limit, NULL, true },
+	  before_limit, act_limit, NULL, true, .no_copy = true },
 	{ "CPU offline", { &base }, W_CHECKED | W_COPIED, NULL,
 	  act_cpu_offline },
-	{ "knobs", { &base, &thp, &shmem }, W_ALL, NULL, act_knobs },
+	{ "knobs", { &base, &thp, &shmem }, W_ALL, NULL, act_knobs,
+	  .no_copy = true },
 };
 
 /* With helpers, and only if one gets to a chunk. */
@@ -1642,17 +1645,26 @@ static const struct act *find_act(const char *name)
  * What is left of it when a rule is broken
  */
 
+/* So many of those that follow. */
+static void copies_fail(int times)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", times);
+	control("fail_copy/verbose", "0");
+	control("fail_copy/times", text);
+	control("fail_copy/probability", "100");
+}
+
 /* Copies fail, each one of them; nobody else does anything. */
-static void test_failed(const void *unused)
+static void test_failed(void)
 {
 	struct scene s = { 0 };
 	uint64_t before = window_count("failed_copies");
 
 	mode_enter(MODE_BATCH);
 	scene_make(&s, &base);
-	control("fail_copy/verbose", "0");
-	control("fail_copy/times", "64");
-	control("fail_copy/probability", "100");
+	copies_fail(64);
 	move_all(&s, s.to);
 	control("fail_copy/probability", "0");
 	require(window_count("failed_copies") - before == 64,
@@ -1665,7 +1677,7 @@ static void test_failed(const void *unused)
  * The pin comes after the copy, so the first attempt to move the folio fails;
  * its holder writes, and goes before the second one.
  */
-static void test_mark(const void *unused)
+static void test_mark(void)
 {
 	struct scene s = { 0 };
 	char who[64];
@@ -1690,79 +1702,58 @@ static void test_mark(const void *unused)
 	check_content(&s);
 }
 
-static void play(const char *name, const struct kind *kind,
-		 unsigned int window)
-{
-	struct variant v = {
-		.act = find_act(name), .kind = kind,
-		.window = __builtin_ctz(window), .mode = MODE_BATCH,
-	};
-
-	require(v.act, "no act %s", name);
-	test_scene(&v);
-}
-
-static void test_refs_uring(const void *unused)
-{
-	play("io_uring", &shmem, W_COPIED);
-}
-
-static void test_refs_direct(const void *unused)
-{
-	play("O_DIRECT", &tmpfs, W_COPIED);
-}
-
-static void test_flush(const void *unused)
-{
-	play("a store by a stale TLB", &base, W_COPIED);
-}
-
-static void test_publish(const void *unused)
-{
-	/* tmpfs locks the folio for a read. */
-	play("read", &xfs, W_COPYING);
-}
-
-static void test_lock(const void *unused)
-{
-	play("write", &xfs, W_COPIED);
-}
-
-static void test_writable(const void *unused)
-{
-	play("fork", &base, W_COPIED);
-}
-
-static void test_writable_uffd(const void *unused)
-{
-	play("userfaultfd", &base, W_COPIED);
-}
-
-static void test_memfd(const void *unused)
-{
-	play("udmabuf", &memfd, W_COPIED);
-}
-
+/**
+ * struct breach - A rule that is broken, and the test that has to see it
+ * @rule: what is broken; kept in the control
+ * @also: broken in the control, too: "" for nothing
+ * @what: an act, or what @test does
+ * @kind: of the scene with this act
+ * @window: of it, as a bit
+ * @failing: all copies fail meanwhile
+ * @test: what to do instead of a scene, or NULL
+ */
 struct breach {
-	const char *rule;	/* what is broken; in the control only the last is not */
-	const char *also;	/* broken in the control, too: "" for nothing */
+	const char *rule;
+	const char *also;
 	const char *what;
-	test_fn test;
+	const struct kind *kind;
+	unsigned int window;
+	bool failing;
+	void (*test)(void);
 };
 
 static const struct breach breaches[] = {
-	{ "refs", "", "io_uring", test_refs_uring },
-	{ "refs", "", "O_DIRECT", test_refs_direct },
-	{ "flush", "", "a store by a stale TLB", test_flush },
-	{ "publish", "", "read", test_publish },
-	{ "lock", "", "write", test_lock },
-	{ "writable", "", "fork", test_writable },
-	{ "writable", "", "userfaultfd", test_writable_uffd },
-	{ "failed", "", "failed copies", test_failed },
-	{ "memfd", "", "udmabuf", test_memfd },
+	{ "refs", "", "io_uring", &shmem, W_COPIED },
+	{ "refs", "", "O_DIRECT", &tmpfs, W_COPIED },
+	{ "flush", "", "a store by a stale TLB", &base, W_COPIED },
+	/* tmpfs locks the folio for a read. */
+	{ "publish", "", "read", &xfs, W_COPYING },
+	{ "lock", "", "write", &xfs, W_COPIED },
+	{ "writable", "", "fork", &base, W_COPIED },
+	{ "writable", "", "userfaultfd", &base, W_COPIED },
+	{ "failed", "", "failed copies", .test = test_failed },
+	{ "memfd", "", "udmabuf", &memfd, W_COPIED },
 	/* Nobody can write between two attempts unless he could pin. */
-	{ "mark", "memfd", "udmabuf, twice", test_mark },
+	{ "mark", "memfd", "udmabuf, twice", .test = test_mark },
 };
+
+static void breach_play(const struct breach *b)
+{
+	struct variant v = {
+		.act = find_act(b->what), .kind = b->kind,
+		.window = __builtin_ctz(b->window), .mode = MODE_BATCH,
+	};
+
+	if (b->test) {
+		b->test();
+		return;
+	}
+	require(v.act, "no act %s", b->what);
+	/* Those of the scene, whatever else the act moves. */
+	if (b->failing)
+		copies_fail(b->kind->size / PAGE);
+	test_scene(&v);
+}
 
 /* Run the test in a process of its own: what is the verdict? */
 static int verdict(const struct breach *b, bool broken)
@@ -1777,7 +1768,7 @@ static int verdict(const struct breach *b, bool broken)
 	control("broken", rules);
 	pid = fork();
 	if (!pid) {
-		b->test(NULL);
+		breach_play(b);
 		_exit(0);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
@@ -1819,6 +1810,56 @@ static bool usable(const struct variant *v)
 	if (v->kind->backing == BACK_HUGETLB)
 		possible &= W_HUGETLB;
 	return possible & BIT(v->window);
+}
+
+static void breach_run(const struct breach *b)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "broken %s is seen: %s", b->rule, b->what);
+	test_run(name, 2 * TIMEOUT, test_breach, b);
+	all_right_again();
+}
+
+/*
+ * Runs all broken rules, or counts them: each act's test must see it, too, when
+ * copies that have failed are taken for good.
+ */
+static unsigned int breaches_all(bool run)
+{
+	static const unsigned int where[] = {
+		W_REMAPPING, W_COPIED,
+	};
+	unsigned int nr = 0;
+	size_t i, w;
+
+	for (i = 0; i < ARRAY_SIZE(breaches); i++) {
+		if (only && strcmp(only, breaches[i].what))
+			continue;
+		nr++;
+		if (run)
+			breach_run(&breaches[i]);
+	}
+	for (i = 0; i < ARRAY_SIZE(acts); i++) {
+		struct breach b = {
+			.rule = "failed", .also = "", .what = acts[i].name,
+			.kind = acts[i].kinds[0], .failing = true,
+		};
+		struct variant v = { .act = &acts[i], .kind = b.kind };
+
+		for (w = 0; w < ARRAY_SIZE(where); w++) {
+			v.window = __builtin_ctz(where[w]);
+			if (usable(&v) && !acts[i].no_copy)
+				break;
+		}
+		if (w == ARRAY_SIZE(where))
+			continue;
+		b.window = where[w];
+		nr++;
+		if (run)
+			breach_run(&b);
+	}
+	return nr;
 }
 
 /* Runs the scenes of a list, or counts them. */
@@ -1875,10 +1916,8 @@ int main(int argc, char **argv)
 {
 	unsigned int modes, planned = 0;
 	enum copy_mode mode;
-	char name[128];
 	bool breaks;
 	int option;
-	size_t i;
 
 	while ((option = getopt(argc, argv, "+a:")) != -1) {
 		if (option != 'a')
@@ -1894,7 +1933,7 @@ int main(int argc, char **argv)
 		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
 	modes = argc > 1 ? modes_wanted(argc - 1, argv + 1) : 1U << MODE_BATCH;
 	if (breaks) {
-		planned = ARRAY_SIZE(breaches);
+		planned = breaches_all(false);
 	} else {
 		for (mode = 0; mode < NR_MODES; mode++) {
 			if (modes & 1U << mode)
@@ -1907,12 +1946,8 @@ int main(int argc, char **argv)
 	data_wrong = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	all_right_again();
-	for (i = 0; breaks && i < ARRAY_SIZE(breaches); i++) {
-		snprintf(name, sizeof(name), "broken %s is seen: %s",
-			 breaches[i].rule, breaches[i].what);
-		test_run(name, 2 * TIMEOUT, test_breach, &breaches[i]);
-		all_right_again();
-	}
+	if (breaks)
+		breaches_all(true);
 	for (mode = 0; !breaks && mode < NR_MODES; mode++) {
 		if (modes & 1U << mode)
 			mode_scenes(mode, true);
