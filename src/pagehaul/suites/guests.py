@@ -339,6 +339,11 @@ def status(ours: str = "pagehaul") -> list[Outcome]:
     return _our_programs("status", "migrate_status", _ALL_MODES, ours=ours)
 
 
+def events(ours: str = "pagehaul") -> list[Outcome]:
+    """Check what is counted and traced of moves, alike on both kernels and in every mode."""
+    return _our_programs("events", "migrate_events", _ALL_MODES, ours=ours)
+
+
 def boundaries(ours: str = "pagehaul") -> list[Outcome]:
     """Check a full node, a dying process, and machines with one node or one CPU."""
     outcomes: list[Outcome] = []
