@@ -317,19 +317,19 @@ static unsigned long job_rest(const struct migrate_copy_job *job)
 /* How much of the rest an engine may claim, see the top of this file. */
 static unsigned long fair_part(const struct migrate_copy_offload *o,
 			       const struct migrate_copy_engine *engine,
-			       unsigned long rest)
+			       unsigned long rest, unsigned int inflight)
 {
 	u64 ns = READ_ONCE(engine->chunk_ns), others, pages;
 	unsigned long cpus = READ_ONCE(o->cpus);
 
 	if (!cpus)
-		return DIV_ROUND_UP(rest, 1 + o->inflight);
+		return DIV_ROUND_UP(rest, 1 + inflight);
 	if (!ns)
-		return rest / (1 + o->inflight + cpus);
+		return rest / (1 + inflight + cpus);
 
 	pages = max(READ_ONCE(engine->chunk_pages) >> PAGES_SHIFT, 1);
 	others = div64_u64((ns + 2 * READ_ONCE(engine->chunk_dev)) * cpus,
-			   READ_ONCE(cpu_page_ns)) + o->inflight * pages;
+			   READ_ONCE(cpu_page_ns)) + inflight * pages;
 	if (rest <= others / 2)
 		return 0;
 	return div64_u64((rest - others / 2) * 2 * pages, 2 * pages + others);
@@ -339,7 +339,7 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 static bool too_slow(const struct migrate_copy_offload *o,
 		     struct migrate_copy_engine *engine)
 {
-	if (fair_part(o, engine, o->info->pages))
+	if (fair_part(o, engine, o->info->pages, 0))
 		return false;
 	fade(&engine->chunk_ns);
 	fade(&engine->chunk_dev);
@@ -458,8 +458,8 @@ bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
 	    o->inflight + o->nr_failed >= MAX_INFLIGHT)
 		goto unlock;
 
-	want = min3(fair_part(o, engine, job_rest(o->job)), most(share),
-		    (unsigned long)max_pages);
+	want = fair_part(o, engine, job_rest(o->job), o->inflight);
+	want = min3(want, most(share), (unsigned long)max_pages);
 	if (!want || !take(o->job, chunk, want))
 		goto unlock;
 
