@@ -81,7 +81,9 @@
  * Of an engine that is new nothing is known. It gets small chunks, one of them
  * first, and one more at a time for every four that have come back: what it holds
  * up by being slower than others is a small chunk, not as many large ones as all
- * of its channels can hold.
+ * of its channels can hold. (A channel that got none is asked again by the next
+ * job.) One chunk that was late says little: only after some of them, or when one
+ * has failed, the engine can be too slow.
  *
  * A chunk that failed or was lost counts as one that took as long as that, and as
  * the CPU needs to copy it instead; but only where that makes the engine slower. So
@@ -138,8 +140,12 @@
 /* Weight of a new sample in an average: 1/8. */
 #define AVERAGE_SHIFT	3
 
-/* Chunks of an engine until it is known, and how large they are meanwhile. */
+/*
+ * Chunks of an engine until it is known, how large they are meanwhile, and how many
+ * it gets whatever they take.
+ */
 #define LEARN_CHUNKS	(4 * MAX_INFLIGHT)
+#define TRY_CHUNKS	8U
 #define LEARN_PAGES	max_t(unsigned long, SZ_64K / PAGE_SIZE, 1)
 
 /* How much faster an engine is thought to be after a job without it: 1/1024. */
@@ -175,6 +181,7 @@ enum engine_stat {
  * @chunk_dev: Average deviation from that.
  * @chunk_pages: Average size of a chunk, in pages << PAGES_SHIFT.
  * @learned: Chunks that have gone into these averages, up to LEARN_CHUNKS.
+ * @new_ns: When all that was forgotten.
  * @stats: Counters.
  * @quarantined: Chunks of it in quarantine.
  */
@@ -193,6 +200,7 @@ struct migrate_copy_engine {
 	unsigned long chunk_dev;
 	unsigned long chunk_pages;
 	unsigned int learned;
+	u64 new_ns;
 	atomic_long_t stats[ENGINE_NR_STATS];
 	atomic_t quarantined;
 };
@@ -277,9 +285,16 @@ static void learn(struct migrate_copy_engine *engine,
 {
 	u64 ns = ktime_get_ns() - chunk->claimed_ns;
 	unsigned long avg = READ_ONCE(engine->chunk_ns);
+	unsigned int learned = READ_ONCE(engine->learned);
 	unsigned int pages = chunk->nr_pages;
 
+	/* It is from before it was forgotten. */
+	if (chunk->claimed_ns < READ_ONCE(engine->new_ns))
+		return;
 	if (!ok) {
+		/* That much is known of it. */
+		learned = max(learned, TRY_CHUNKS);
+		WRITE_ONCE(engine->learned, learned);
 		ns += (u64)pages * READ_ONCE(cpu_page_ns);
 		if (ns <= avg)
 			return;
@@ -288,8 +303,8 @@ static void learn(struct migrate_copy_engine *engine,
 	average(&engine->chunk_dev, avg > ns ? avg - ns : ns - avg);
 	average(&engine->chunk_ns, ns);
 	average(&engine->chunk_pages, (u64)pages << PAGES_SHIFT);
-	if (READ_ONCE(engine->learned) < LEARN_CHUNKS)
-		WRITE_ONCE(engine->learned, READ_ONCE(engine->learned) + 1);
+	if (learned < LEARN_CHUNKS)
+		WRITE_ONCE(engine->learned, learned + 1);
 }
 
 static void count(struct migrate_copy_engine *engine, enum engine_stat stat,
@@ -324,8 +339,9 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 
 	if (!cpus)
 		return DIV_ROUND_UP(rest, 1 + inflight);
-	if (!ns)
-		return rest / (1 + inflight + cpus);
+	if (READ_ONCE(engine->learned) < TRY_CHUNKS || !ns)
+		return rest < 1 + inflight + cpus ? rest && !inflight :
+		       rest / (1 + inflight + cpus);
 
 	pages = max(READ_ONCE(engine->chunk_pages) >> PAGES_SHIFT, 1);
 	others = div64_u64((ns + 2 * READ_ONCE(engine->chunk_dev)) * cpus,
@@ -335,15 +351,18 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 	return div64_u64((rest - others / 2) * 2 * pages, 2 * pages + others);
 }
 
-/* Too slow for any part of a job? It may be faster by the next one. */
-static bool too_slow(const struct migrate_copy_offload *o,
-		     struct migrate_copy_engine *engine)
+/* A job has been done without the engine, which may be faster by the next one. */
+static void passed_over(struct migrate_copy_engine *engine)
 {
-	if (fair_part(o, engine, o->info->pages, 0))
-		return false;
 	fade(&engine->chunk_ns);
 	fade(&engine->chunk_dev);
-	return true;
+}
+
+/* Too slow for any part of a job? */
+static bool too_slow(const struct migrate_copy_offload *o,
+		     const struct migrate_copy_engine *engine)
+{
+	return !fair_part(o, engine, o->info->pages, 0);
 }
 
 /* The most that an engine may claim at a time. */
@@ -354,7 +373,7 @@ static unsigned long most(const struct migrate_copy_share *share)
 	unsigned long pages;
 
 	pages = READ_ONCE(engine->chunk_kb) * SZ_1K / PAGE_SIZE;
-	if (!READ_ONCE(share->offload->cpus) || learned == LEARN_CHUNKS)
+	if (!READ_ONCE(share->offload->cpus) || learned >= LEARN_CHUNKS)
 		return pages;
 	return share->inflight > learned / 4 ? 0 : min(pages, LEARN_PAGES);
 }
@@ -761,14 +780,14 @@ static void start_engines(struct migrate_copy_offload *o)
 		struct migrate_copy_share *share = &o->shares[i];
 		struct migrate_copy_engine *engine = share->engine;
 
-		if (!too_slow(o, engine)) {
-			if (engine->desc->ops->start(engine->priv, share)) {
-				count(engine, ENGINE_JOBS, 1);
-				i++;
-				continue;
-			}
-			count(engine, ENGINE_REFUSED, 1);
+		if (too_slow(o, engine)) {
+			passed_over(engine);
+		} else if (engine->desc->ops->start(engine->priv, share)) {
+			count(engine, ENGINE_JOBS, 1);
+			i++;
+			continue;
 		}
+		count(engine, ENGINE_REFUSED, 1);
 		/* It knows nothing of the share: the next one can have it. */
 		o->nr_shares--;
 		if (i < o->nr_shares)
@@ -866,6 +885,9 @@ static void end_share(struct migrate_copy_share *share)
 		}
 	}
 	ops->end(engine->priv, share);
+	/* There was nothing left for it. */
+	if (!READ_ONCE(share->returned))
+		passed_over(engine);
 
 	/* Without a driver's mistake there is nothing to wait for. */
 	while (WARN_ON_ONCE(READ_ONCE(share->inflight)))
@@ -975,6 +997,7 @@ static void forget(struct migrate_copy_engine *engine)
 	WRITE_ONCE(engine->chunk_dev, 0);
 	WRITE_ONCE(engine->chunk_pages, 0);
 	WRITE_ONCE(engine->learned, 0);
+	WRITE_ONCE(engine->new_ns, ktime_get_ns());
 }
 
 /**

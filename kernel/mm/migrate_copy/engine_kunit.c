@@ -605,7 +605,7 @@ static void new_engine(struct kunit *test)
 {
 	struct folio_set *set = standard_set(test);
 	struct fake *fake = fake_alloc(test, "kunit", LATE_COPY);
-	unsigned int round;
+	unsigned int round, try;
 
 	fake->max_pages = 1024;
 	copy_test_fill(set, 1);
@@ -614,15 +614,21 @@ static void new_engine(struct kunit *test)
 	KUNIT_EXPECT_LE(test, fake->chunks[0].nr_pages,
 			max(SZ_64K / PAGE_SIZE, 1));
 
-	/* One that is known, and fast, gets more at a time. */
-	migrate_copy_engine_enable(fake->engine, false);
-	migrate_copy_engine_enable(fake->engine, true);
-	fake->conduct = COPY;
-	for (round = 0; round < 100; round++)
-		run_job(set, 0);
-	fake->conduct = LATE_COPY;
+	/*
+	 * One that is known, and fast, gets more at a time. On a machine that is busy
+	 * it may seem slow.
+	 */
 	fake->claims = 0;
-	run_job(set, 0);
+	for (try = 0; try < 20 && fake->claims < 2; try++) {
+		migrate_copy_engine_enable(fake->engine, false);
+		migrate_copy_engine_enable(fake->engine, true);
+		fake->conduct = COPY;
+		for (round = 0; round < 100; round++)
+			run_job(set, 0);
+		fake->conduct = LATE_COPY;
+		fake->claims = 0;
+		run_job(set, 0);
+	}
 	KUNIT_EXPECT_GT(test, fake->claims, 1);
 }
 
@@ -630,21 +636,21 @@ static void new_engine(struct kunit *test)
 static void slow_engine(struct kunit *test)
 {
 	struct folio_set *set = standard_set(test);
-	struct result result;
-	unsigned long first;
+	unsigned int round;
 
 	fake_alloc(test, "kunit", LATE_COPY);
 
 	/* It takes 20 ms for whatever it claims, which is the time-out. */
-	copy_test_fill(set, 1);
-	result = run_job(set, 0);
-	first = result.engine_pages;
-	KUNIT_EXPECT_GT(test, first, 0);
+	for (round = 0; round < 9; round++) {
+		struct result result;
 
-	copy_test_fill(set, 2);
-	result = run_job(set, 0);
-	expect_copied(test, set, &result);
-	KUNIT_EXPECT_LT(test, result.engine_pages, first);
+		copy_test_fill(set, round);
+		result = run_job(set, 0);
+		expect_copied(test, set, &result);
+		/* Once may be chance, but not eight times. */
+		if (!round || round == 8)
+			KUNIT_EXPECT_EQ(test, !round, result.engine_pages > 0);
+	}
 }
 
 /* Sixteen base pages, which a CPU has copied long before an engine is late. */
@@ -681,7 +687,7 @@ static void tried_again(struct kunit *test)
 {
 	struct folio_set *set = small_set(test);
 	struct fake *fake = fake_alloc(test, "kunit", COPY);
-	unsigned int jobs;
+	unsigned int jobs, round;
 
 	/*
 	 * What keeps it out is its time, and how much that varies. A machine that
@@ -690,7 +696,8 @@ static void tried_again(struct kunit *test)
 	for (jobs = 0; jobs < 100 && !fake->stops; jobs++) {
 		migrate_copy_engine_tune(fake->engine, false, 20);
 		fake->conduct = COPY;
-		run_job(set, 0);
+		for (round = 0; round < 8; round++)
+			run_job(set, 0);
 		fake->conduct = LATE_COPY;
 		run_job(set, 0);
 	}
