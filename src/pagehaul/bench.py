@@ -129,8 +129,8 @@ _LARGE = 64 << 20
 _SMALL = 2 << 20
 
 # An engine that has just been switched on, as each cell does, is unknown to the kernel, which gives
-# it little at first. What counts is how it is used once it is known.
-_LEARNING = 5
+# it little at first. What counts is how it is used once it is known, which takes so many bytes.
+_LEARNING = 160 << 20
 
 _MOST_BOOTS = 1000
 
@@ -348,7 +348,7 @@ def turns(
 def _warmups(cell: Cell, number: int, place: int) -> int:
     """How many moves of a cell are not timed: in which round, and where in its turn."""
     if cell.method == "hybrid":
-        return _LEARNING
+        return -(-_LEARNING // cell.shape.bytes)
     if cell.load is None and cell.shape.bytes <= _SMALL:
         return 1
     if cell.shape.bytes < _LARGE:

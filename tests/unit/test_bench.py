@@ -240,7 +240,7 @@ def test_an_engine_is_known_before_its_moves_are_timed() -> None:
     cells = [("x", Cell(Shape(2048, 64), "pagehaul", method)) for method in ("batch", "hybrid")]
     effort = bench.Effort(boots=1, rounds=2, target_mb=1, min_reps=3, max_reps=9, timeout=1.0)
     turns = bench.turns(cells, ["pagehaul"], effort, (0, 1), 0)
-    assert [options(turn.line)["warmups"] for turn in turns] == [1, 5, 0, 5]
+    assert [options(turn.line)["warmups"] for turn in turns] == [1, 2, 0, 2]
 
 
 def test_rows_hold_all_boots_and_their_ratio() -> None:

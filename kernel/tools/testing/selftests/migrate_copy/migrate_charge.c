@@ -368,7 +368,6 @@ int main(int argc, char **argv)
 		ksft_exit_fail_msg("usage: %s [mtcopy.ko]\n", argv[0]);
 	mtcopy_path = argv[1];
 	tests_start(nr + 1);
-	test_environment();
 	for (i = 0; i < nr; i++)
 		test_run(payers[i].name, TIMEOUT, test_charge, &payers[i]);
 	test_run("busy CPUs: no more for anybody than without help", TIMEOUT,

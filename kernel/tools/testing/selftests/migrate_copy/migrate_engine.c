@@ -40,6 +40,8 @@
 #define MAX_CHANNELS	64
 /* Seconds of a test, and a second more for each MB, and each cycle, of it. */
 #define TIMEOUT		600
+/* Rounds through all kinds of memory until the engine has had its part. */
+#define TRIES		5
 #define TIMEOUT_MS	40
 #define DELAY_MS	150
 
@@ -186,14 +188,19 @@ static void channels_renew(void)
 	    (unsigned long long)engine_get("channels_live"));
 }
 
+/* Whatever went wrong before, the engine is tried as if it were new. */
+static void tried_anew(void)
+{
+	engine_set("offloading", 0);
+	engine_set("offloading", 1);
+}
+
 static void engine_setup(const struct trouble *trouble)
 {
 	mode_enter(MODE_BATCH);
 	faults_clear();
 	file_write_number(PARAM_DIR "/delay_ms", DELAY_MS);
-	/* Whatever went wrong before, it is tried as if it were new. */
-	engine_set("offloading", 0);
-	engine_set("offloading", 1);
+	tried_anew();
 	engine_set("min_kb", 0);
 	engine_set("timeout_ms", trouble->fault ? TIMEOUT_MS : 5000);
 	engine_set("exclusive", trouble->exclusive);
@@ -298,6 +305,15 @@ static void wait_for_quarantine(void)
 	require(!engine_get("stats/quarantined"), "pages stay in quarantine");
 }
 
+/* Whether the engine has copied, or what should happen to it has happened. */
+static bool has_copied(const struct trouble *trouble, uint64_t bytes,
+		       uint64_t evidence)
+{
+	if (!trouble->evidence)
+		return engine_get("stats/bytes") > bytes;
+	return channels_sum(trouble->evidence) > evidence;
+}
+
 static void test_trouble(const void *arg)
 {
 	const struct trouble *trouble = arg;
@@ -318,10 +334,15 @@ static void test_trouble(const void *arg)
 	if (trouble->also)
 		fault_set(trouble->also, 100);
 
-	for (i = 0; i < nr; i++) {
+	/* Beside CPUs the engine may seem too slow, by chance: try it anew then. */
+	for (i = 0; i < nr * TRIES; i++) {
 		struct region r;
 
-		region_make(&r, &kinds[i], from, false);
+		if (i >= nr && has_copied(trouble, bytes, evidence))
+			break;
+		if (i >= nr)
+			tried_anew();
+		region_make(&r, &kinds[i % nr], from, false);
 		move_on(&r, trouble, megabytes * MB / nr);
 		region_free(&r);
 	}
@@ -781,13 +802,14 @@ static void test_threads(const void *arg)
 	engine = "mtcopy";
 	engine_set("offloading", 1);
 	engine_set("min_kb", 0);
-	engine_knob("dcbm", "offloading", 0);
+	keep("dcbm");
 	region_make(&r, &kinds[2], from, false);
 	for (i = 0; i < 8; i++) {
 		engine_set("threads", 1 + i % 4);
 		engine_set("exclusive", i % 2);
 		/* Nobody waits for threads that run too late to begin. */
 		for (try = 0, bytes = 0; try < 20 && !bytes; try++) {
+			tried_anew();
 			bytes = engine_get("stats/bytes");
 			move_on(&r, trouble, 2 * r.size);
 			bytes = engine_get("stats/bytes") - bytes;
@@ -865,7 +887,6 @@ int main(int argc, char **argv)
 	planned += applies(&lossy);
 	planned += softdma_path ? 4 : 0;
 	tests_start(planned);
-	test_environment();
 	setup();
 	test_run("knobs of the engine", TIMEOUT, test_knobs, NULL);
 	for (i = 0; i < nr; i++) {

@@ -116,7 +116,9 @@ enum leaks leaks_find(void)
 	/* What was just freed may look like a leak the first time. */
 	sleep(6);
 	file_write(file, "scan");
-	if (file_read(file, text, sizeof(text)) || !text[0])
+	if (file_read(file, text, sizeof(text)))
+		snprintf(text, sizeof(text), "cannot read %s", file);
+	if (!text[0])
 		return LEAKS_NONE;
 	ksft_print_msg("%s\n", text);
 	return LEAKS_FOUND;

@@ -473,8 +473,8 @@ static void check_nodes(size_t nr, int flags)
 			return;
 		}
 		for (i = 0, left = 0; i < nr; i++) {
-			if (list.status[i] < 0 || list.at[i] < 0 ||
-			    list.at[i] == list.want[i])
+			if (list.status[i] < 0 || list.status[i] == NO_STATUS ||
+			    list.at[i] < 0 || list.at[i] == list.want[i])
 				continue;
 			list.pages[left] = list.pages[i];
 			list.want[left] = list.want[i];
@@ -493,7 +493,7 @@ static void check_nodes(size_t nr, int flags)
 					  list.status, flags));
 	}
 	for (i = 0; i < nr; i++) {
-		if (list.status[i] >= 0)
+		if (list.status[i] >= 0 && list.status[i] != NO_STATUS)
 			unexpected("a page is never on node %d",
 				   list.status[i]);
 	}

@@ -451,12 +451,32 @@ static void scene_play(struct scene *s)
 		"it did not stand in the window until the end");
 }
 
+/**
+ * struct variant - A scene with memory of one kind
+ * @act: who does something
+ * @kind: of the memory
+ * @window: where
+ * @mode: how the kernel copies
+ * @failing: copies fail meanwhile
+ */
 struct variant {
 	const struct act *act;
 	const struct kind *kind;
 	unsigned int window;
 	enum copy_mode mode;
+	bool failing;
 };
+
+/* So many of those that follow. */
+static void copies_fail(int times)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", times);
+	control("fail_copy/verbose", "0");
+	control("fail_copy/times", text);
+	control("fail_copy/probability", "100");
+}
 
 static void test_scene(const void *arg)
 {
@@ -474,6 +494,9 @@ static void test_scene(const void *arg)
 		mover_fork(&s);
 	if (s.act->before)
 		s.act->before(&s);
+	/* Those of the scene, whatever else the act moves. */
+	if (v->failing)
+		copies_fail(s.r.size / s.r.folio);
 	scene_play(&s);
 	if (s.act->check)
 		s.act->check(&s);
@@ -1645,17 +1668,6 @@ static const struct act *find_act(const char *name)
  * What is left of it when a rule is broken
  */
 
-/* So many of those that follow. */
-static void copies_fail(int times)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", times);
-	control("fail_copy/verbose", "0");
-	control("fail_copy/times", text);
-	control("fail_copy/probability", "100");
-}
-
 /* Copies fail, each one of them; nobody else does anything. */
 static void test_failed(void)
 {
@@ -1742,6 +1754,7 @@ static void breach_play(const struct breach *b)
 	struct variant v = {
 		.act = find_act(b->what), .kind = b->kind,
 		.window = __builtin_ctz(b->window), .mode = MODE_BATCH,
+		.failing = b->failing,
 	};
 
 	if (b->test) {
@@ -1749,9 +1762,6 @@ static void breach_play(const struct breach *b)
 		return;
 	}
 	require(v.act, "no act %s", b->what);
-	/* Those of the scene, whatever else the act moves. */
-	if (b->failing)
-		copies_fail(b->kind->size / PAGE);
 	test_scene(&v);
 }
 
