@@ -26,13 +26,8 @@
 /* What statistics of a cgroup may lag behind, in pages, by 64 of each CPU. */
 #define LAG		(64 * sysconf(_SC_NPROCESSORS_CONF))
 
-static const char * const vm_events[] = {
-	"pgmigrate_success", "pgmigrate_fail", "thp_migration_success",
-	"thp_migration_fail", "thp_migration_split",
-};
-
 enum count {
-	/* As above. */
+	/* Of /proc/vmstat. */
 	SUCCESS,
 	FAIL,
 	THP_SUCCESS,
@@ -53,6 +48,7 @@ enum count {
 	NR_COUNTS,
 };
 
+/* Those of vm events are what /proc/vmstat calls them. */
 static const char * const count_names[NR_COUNTS] = {
 	"pgmigrate_success", "pgmigrate_fail", "thp_migration_success",
 	"thp_migration_fail", "thp_migration_split", "traced nr_succeeded",
@@ -158,8 +154,8 @@ static void vm_events_read(uint64_t *counts)
 {
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(vm_events); i++)
-		counts[i] = file_count("/proc/vmstat", vm_events[i]);
+	for (i = 0; i < NR_VM_EVENTS; i++)
+		counts[i] = file_count("/proc/vmstat", count_names[i]);
 }
 
 /* One address of each folio. */

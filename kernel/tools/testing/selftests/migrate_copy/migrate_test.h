@@ -40,6 +40,7 @@ void test_result(bool ok, const char *name);
 void test_skipped(const char *name, const char *why);
 void test_run(const char *name, unsigned int seconds, test_fn fn,
 	      const void *arg);
+
 /**
  * enum leaks - What kmemleak has found
  * @LEAKS_NONE: nothing

@@ -1753,8 +1753,7 @@ static void breach_play(const struct breach *b)
 {
 	struct variant v = {
 		.act = find_act(b->what), .kind = b->kind,
-		.window = __builtin_ctz(b->window), .mode = MODE_BATCH,
-		.failing = b->failing,
+		.mode = MODE_BATCH, .failing = b->failing,
 	};
 
 	if (b->test) {
@@ -1762,6 +1761,7 @@ static void breach_play(const struct breach *b)
 		return;
 	}
 	require(v.act, "no act %s", b->what);
+	v.window = __builtin_ctz(b->window);
 	test_scene(&v);
 }
 
@@ -1837,9 +1837,7 @@ static void breach_run(const struct breach *b)
  */
 static unsigned int breaches_all(bool run)
 {
-	static const unsigned int where[] = {
-		W_REMAPPING, W_COPIED,
-	};
+	static const unsigned int where[] = { W_REMAPPING, W_COPIED };
 	unsigned int nr = 0;
 	size_t i, w;
 
@@ -1857,9 +1855,11 @@ static unsigned int breaches_all(bool run)
 		};
 		struct variant v = { .act = &acts[i], .kind = b.kind };
 
+		if (acts[i].no_copy)
+			continue;
 		for (w = 0; w < ARRAY_SIZE(where); w++) {
 			v.window = __builtin_ctz(where[w]);
-			if (usable(&v) && !acts[i].no_copy)
+			if (usable(&v))
 				break;
 		}
 		if (w == ARRAY_SIZE(where))
