@@ -79,6 +79,9 @@ struct sample {
 	uint64_t touch_ns;
 	uint64_t hog_ns;	/* CPU time of the hogs */
 	struct remaps remaps;
+	uint64_t warm_ns;	/* a pass over other memory that is in the caches */
+	uint64_t own_ns;	/* the same after the move */
+	uint64_t read_ns;	/* the first pass over what has moved */
 };
 
 /* What was seen of a cell. */
@@ -118,6 +121,11 @@ static void print_outcome(const struct cell *cell, const struct outcome *outcome
 		print_field("last_ns", outcome, offsetof(struct sample, remaps.last_ns));
 		print_field("away_ns", outcome, offsetof(struct sample, remaps.away_ns));
 	}
+	if (cell->cache_kb) {
+		print_field("warm_ns", outcome, offsetof(struct sample, warm_ns));
+		print_field("own_ns", outcome, offsetof(struct sample, own_ns));
+		print_field("read_ns", outcome, offsetof(struct sample, read_ns));
+	}
 	printf(",\"not_moved\":%" PRIu64 ",\"statuses\":{", outcome->not_moved);
 	for (int i = 0; i < outcome->nr_statuses; i++)
 		printf("%s\"%d\":%" PRIu64, i ? "," : "", outcome->statuses[i].status,
@@ -140,6 +148,11 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 		read_counters(&before);
 		start_touching(cell->touch_us);
 	}
+	if (cell->cache_kb) {
+		sample->warm_ns = warm_caches(cell->cache_kb);
+		if (!sample->warm_ns)
+			return false;
+	}
 	if (cell->hogs)
 		resume_hogs();
 	hog_ns = hogs_ns();
@@ -149,6 +162,10 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 	cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
 	hog_ns = hogs_ns() - hog_ns;
 	pause_hogs();
+	if (cell->cache_kb) {
+		sample->own_ns = read_own();
+		sample->read_ns = read_moved();
+	}
 	if (timed) {
 		touch_ns = stop_touching();
 		read_counters(&after);

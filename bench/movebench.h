@@ -27,6 +27,7 @@ struct cell {
 	unsigned long seed;
 	unsigned long touch_us;
 	unsigned long hogs;
+	unsigned long cache_kb;
 	bool remaps;
 	const struct reason *reason;	/* NULL: move_pages(2) is called */
 	bool hugetlb;
@@ -96,6 +97,11 @@ uint64_t move_by_reason(const struct cell *cell, uint64_t *pages);
 /* touch.c */
 void start_touching(unsigned long pause_us);
 uint64_t stop_touching(void);
+
+/* cache.c */
+uint64_t warm_caches(unsigned long kb);
+uint64_t read_own(void);
+uint64_t read_moved(void);
 
 /* hog.c */
 bool have_hogs(unsigned long nr);

@@ -35,6 +35,8 @@ static void usage(FILE *file)
 	      "                       promotion, balancing, compaction or offlining\n"
 	      "  -g, --hogs N         N workers of stress-ng want the CPUs meanwhile; their CPU\n"
 	      "                       time is told (0)\n"
+	      "  -C, --cache KB       tell how long KB of other memory take to be read, from the\n"
+	      "                       caches and again after each move, and what has moved (0: no)\n"
 	      "  -m, --remaps         tell when the first and the last folio are accessible\n"
 	      "                       again, by tracing the kernel (which takes some time itself)\n"
 	      "  -h, --help           this text\n"
@@ -60,6 +62,7 @@ static const struct option long_options[] = {
 	{ "touch", required_argument, NULL, 'x' },
 	{ "reason", required_argument, NULL, 'R' },
 	{ "hogs", required_argument, NULL, 'g' },
+	{ "cache", required_argument, NULL, 'C' },
 	{ "remaps", no_argument, NULL, 'm' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
@@ -75,7 +78,7 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 		.callers = 1, .from = 0, .to = 1, .seed = 1,
 	};
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "p:T:l:s:n:r:w:c:f:t:Hk:S:x:R:g:mh", long_options,
+	while ((option = getopt_long(argc, argv, "p:T:l:s:n:r:w:c:f:t:Hk:S:x:R:g:C:mh", long_options,
 				     NULL)) != -1) {
 		switch (option) {
 		case 'p':
@@ -133,6 +136,9 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 			break;
 		case 'g':
 			cell->hogs = parse_number(optarg, 0, MAX_CALLERS);
+			break;
+		case 'C':
+			cell->cache_kb = parse_number(optarg, 0, 1UL << 24);
 			break;
 		case 'm':
 			cell->remaps = true;

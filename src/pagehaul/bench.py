@@ -26,6 +26,7 @@ from pagehaul.results import (
     compare,
     dump,
     hog_of,
+    reads_of,
     remap_of,
     touch_of,
 )
@@ -87,6 +88,7 @@ class Samples:
     touch_ns: list[int] = field(default_factory=list)
     hogs: list[tuple[float, float]] = field(default_factory=list)
     remaps_ns: list[tuple[float, float, float]] = field(default_factory=list)
+    reads_ns: list[tuple[float, float, float]] = field(default_factory=list)
     user_ns: list[int] = field(default_factory=list)
     latency_ns: list[int] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
@@ -379,6 +381,8 @@ def _plan_line(index: int, cell: Cell, reps: int, warmups: int, nodes: tuple[int
         words.append(f"--hogs={cell.hogs}")
     if cell.remaps:
         words.append("--remaps")
+    if cell.cache_kb:
+        words.append(f"--cache={cell.cache_kb}")
     words += [f"--knob={name}={value}" for name, value in cell.knobs.items()]
     return " ".join(words)
 
@@ -386,6 +390,16 @@ def _plan_line(index: int, cell: Cell, reps: int, warmups: int, nodes: tuple[int
 def _repetitions(moves: Iterable[_T], ways: int) -> Iterator[tuple[_T, ...]]:
     """Put what was seen of moves together by repetitions."""
     return zip(*[iter(moves)] * ways, strict=True)
+
+
+def _means(
+    line: dict[str, Any], names: tuple[str, str, str], ways: int
+) -> Iterator[tuple[float, float, float]]:
+    """Return of each repetition the means over its moves, none where movebench did not ask."""
+    moves = zip(*(line.get(name, []) for name in names), strict=True)
+    for repetition in _repetitions(moves, ways):
+        first, second, third = (sum(times) / ways for times in zip(*repetition, strict=True))
+        yield first, second, third
 
 
 def _collect(
@@ -427,11 +441,8 @@ def _collect(
         ns, hog_ns = (sum(figures) for figures in zip(*beside, strict=True))
         share = hog_ns / (cell.hogs * ns)
         samples.hogs.append((share, (cell.hogs * ns - hog_ns) / ways))
-    if "first_ns" in line:
-        remaps = zip(line["first_ns"], line["last_ns"], line["away_ns"], strict=True)
-        for repetition in _repetitions(remaps, ways):
-            first, last, away = (sum(times) / ways for times in zip(*repetition, strict=True))
-            samples.remaps_ns.append((first, last, away))
+    samples.remaps_ns += _means(line, ("first_ns", "last_ns", "away_ns"), ways)
+    samples.reads_ns += _means(line, ("warm_ns", "own_ns", "read_ns"), ways)
     for name, value in line["counters"].items():
         samples.counters[name] = samples.counters.get(name, 0) + value
 
@@ -456,6 +467,7 @@ def _row(experiment: str, cell: Cell, samples: Samples, kind: str) -> Row:
         counters=samples.counters,
         touch=touch_of(samples.touch_ns),
         remap=remap_of(samples.remaps_ns),
+        reads=reads_of(samples.reads_ns),
         settings=dict(cell.settings),
         condition=cell.condition,
         hog=hog_of(samples.hogs),

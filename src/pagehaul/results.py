@@ -7,7 +7,7 @@ docs/benchmark.md describes every field.
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,10 +60,30 @@ class Remap:
 
 def remap_of(moves_ns: Sequence[tuple[float, float, float]]) -> Remap | None:
     """Return the medians of first, last and away of all repetitions, None if there are none."""
-    if not moves_ns:
-        return None
-    first, last, away = (float(statistics.median(times)) for times in zip(*moves_ns, strict=True))
-    return Remap(len(moves_ns), first, last, away)
+    return Remap(len(moves_ns), *_medians(moves_ns)) if moves_ns else None
+
+
+def _medians(moves: Sequence[tuple[float, ...]]) -> Iterator[float]:
+    return (float(statistics.median(figures)) for figures in zip(*moves, strict=True))
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a move leaves of the caches: medians over `moves` repetitions, in ns.
+
+    warm_ns is a pass over other memory that is in the caches, as far as it fits, own_ns the same
+    after a move, and moved_ns the first pass over what has moved.
+    """
+
+    moves: int
+    warm_ns: float
+    own_ns: float
+    moved_ns: float
+
+
+def reads_of(moves_ns: Sequence[tuple[float, float, float]]) -> Reads | None:
+    """Return the medians of warm, own and moved of all repetitions, None if there are none."""
+    return Reads(len(moves_ns), *_medians(moves_ns)) if moves_ns else None
 
 
 @dataclass(frozen=True)
@@ -83,7 +103,7 @@ def hog_of(moves: Sequence[tuple[float, float]]) -> Hog | None:
     """Return the medians of share and loss of all repetitions, None if there are none."""
     if not moves:
         return None
-    share, lost = (float(statistics.median(figures)) for figures in zip(*moves, strict=True))
+    share, lost = _medians(moves)
     # Reading the hogs' clocks takes a moment, which is not part of the move.
     return Hog(len(moves), share, max(0.0, lost))
 
@@ -114,13 +134,14 @@ class Row:
     instructions_per_page is for one base page of 4 KiB, and None where instructions were not
     counted. counters are changes of kernel counters during all timed moves. touch is what a thread
     saw that used the memory meanwhile, None where there was none. remap is None where the kernel
-    was not traced. settings are knobs in /sys/kernel/mm/migrate_copy besides those of the method.
-    condition is what else the baseline must have in common with the row, "" for nothing. hog is
-    None where there were no hogs. channels are the DMA channels of the method, 0 for none.
-    cpu_ns_per_page is the CPU time of the callers, and of whoever helped them, for a base page
-    moved, in nanoseconds, None where it is not known. pages_moved is the median number of base
-    pages that a move moved, None where it is always all of them. faults is None but for the method
-    "faults", which faults in, or compiles, and moves nothing: a "move" is a repetition there.
+    was not traced, reads where nobody read before and after. settings are knobs in
+    /sys/kernel/mm/migrate_copy besides those of the method. condition is what else the baseline
+    must have in common with the row, "" for nothing. hog is None where there were no hogs. channels
+    are the DMA channels of the method, 0 for none. cpu_ns_per_page is the CPU time of the callers,
+    and of whoever helped them, for a base page moved, in nanoseconds, None where it is not known.
+    pages_moved is the median number of base pages that a move moved, None where it is always all of
+    them. faults is None but for the method "faults", which faults in, or compiles, and moves
+    nothing: a "move" is a repetition there.
     """
 
     experiment: str
@@ -146,6 +167,7 @@ class Row:
     channels: int = 0
     cpu_ns_per_page: float | None = None
     faults: Faults | None = None
+    reads: Reads | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -305,6 +327,7 @@ def _parse_row(entry: object, name: str) -> Row:
         channels=fields.integer("channels", optional=True),
         cpu_ns_per_page=fields.maybe_number("cpu_ns_per_page", optional=True),
         faults=_parse_faults(fields.mapping("faults", optional=True), f"{name}.faults"),
+        reads=_parse_reads(fields.mapping("reads", optional=True), f"{name}.reads"),
     )
     if not gbps or min(gbps) <= 0:
         raise PagehaulError(f"{name}.gbps: needs at least one figure, all of them positive")
@@ -336,6 +359,16 @@ def _parse_remap(entry: Mapping[str, Any], name: str) -> Remap | None:
     if not 0 <= remap.first_ns <= remap.last_ns:
         raise PagehaulError(f"{name}.first_ns: {remap.first_ns} is not from 0 to last_ns")
     return remap
+
+
+def _parse_reads(entry: Mapping[str, Any], name: str) -> Reads | None:
+    if not entry:
+        return None
+    fields = _Fields(entry, name)
+    times = [fields.number(key) for key in ("warm_ns", "own_ns", "moved_ns")]
+    if min(times) < 0:
+        raise PagehaulError(f"{name}: times must not be negative")
+    return Reads(fields.integer("moves"), *times)
 
 
 def _parse_hog(entry: Mapping[str, Any], name: str) -> Hog | None:

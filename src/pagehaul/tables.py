@@ -25,11 +25,19 @@ DIES_CAVEAT = (
     "hardware, by --host."
 )
 
+CACHES_CAVEAT = (
+    "Emulated CPUs have no caches: here reads differ by chance, and copies by what emulating their "
+    "instructions takes. Whether copies past the caches win is to be seen on hardware, by --host "
+    "or in a guest of KVM."
+)
+
 SOFTDMA_CAVEAT = (
     f"Channels are threads of softdma, held to {CHANNEL_MB} MB/s each, on CPUs of their own, half "
     "of the guest's: how they scale, fall back and free the CPU is to be seen, not the speed of "
     "hardware. batch_pages: base pages in a batch."
 )
+
+_COPIERS = ("engines", "helpers", "caller")
 
 _NO_VANILLA = (
     "Measured: ratios to vanilla. Published: GB/s, because no figure of an unmodified kernel was "
@@ -140,6 +148,8 @@ def experiment_table(results: Results, experiment: str) -> Table:
         return _reasons_table(results, experiment)
     if any(row.remap is not None for row in rows):
         return _remap_table(results, experiment)
+    if any(row.reads is not None for row in rows):
+        return _reads_table(results, experiment)
     if experiment == CPU_FREED.name:
         return _cpu_table(results, experiment)
     heads = columns(rows)
@@ -332,6 +342,56 @@ def _remap_table(results: Results, experiment: str) -> Table:
     return Table(_title(experiment), caption, header, tuple(body))
 
 
+def _copied(row: Row, how: str) -> str:
+    """Return, for people, how much of the content was copied in that way."""
+    by_whom = [row.counters.get(f"migrate_copy.bytes_{w}", 0) for w in _COPIERS]
+    return f"{row.counters.get(f'migrate_copy.bytes_{how}', 0) / (sum(by_whom) or 1):.0%}"
+
+
+def _reads_table(results: Results, experiment: str) -> Table:
+    rows = results.of(experiment)
+    body = []
+    for row in rows:
+        baseline = find_baseline(row, rows)
+        if row.reads is None or baseline is None or baseline.reads is None:
+            continue
+        reads = (
+            (row.reads.own_ns, baseline.reads.own_ns),
+            (row.reads.moved_ns, baseline.reads.moved_ns),
+        )
+        body.append(
+            (
+                shape_label(*row.shape),
+                column_label(column_of(row)),
+                f"{row.reads.moves:,}",
+                _throughput(row, rows),
+                _copied(row, "nontemporal"),
+                f"{row.reads.warm_ns / 1000:,.1f}",
+                *(f"{ns / 1000:,.1f} ({ns / max(1.0, base):.2f})" for ns, base in reads),
+            )
+        )
+    header = (
+        "folios",
+        "method",
+        "times",
+        "speed",
+        "past caches",
+        "cached, us",
+        "after a move, us",
+        "what moved, us",
+    )
+    ran_on = accelerator(results, experiment)
+    caption = (
+        "Speed: vanilla's in GB/s, the others' by vanilla's (slowest to fastest). past caches: how "
+        "much of the content was copied that way. Microseconds for reading other memory that is "
+        "in the caches, reading it again after a move, and reading what has moved (and by "
+        f"vanilla's); medians, lower is better. {_ran_on(ran_on)}"
+    )
+    if ran_on == "tcg":
+        caption += f" {CACHES_CAVEAT}"
+    return Table(_title(experiment), caption, header, tuple(body))
+
+
 def _cpu_table(results: Results, experiment: str) -> Table:
     rows = results.of(experiment)
     body = []
@@ -339,17 +399,12 @@ def _cpu_table(results: Results, experiment: str) -> Table:
         baseline = find_baseline(row, rows)
         if row.cpu_ns_per_page is None or baseline is None or not baseline.cpu_ns_per_page:
             continue
-        copied = {
-            name: row.counters.get(f"migrate_copy.bytes_{name}", 0)
-            for name in ("engines", "helpers", "caller")
-        }
-        by_dma = copied["engines"] / (sum(copied.values()) or 1)
         body.append(
             (
                 shape_label(*row.shape),
                 column_label(column_of(row)),
                 _throughput(row, rows),
-                f"{by_dma:.0%}",
+                _copied(row, "engines"),
                 f"{row.cpu_ns_per_page:,.0f}",
                 f"{row.cpu_ns_per_page / baseline.cpu_ns_per_page:.2f}",
             )

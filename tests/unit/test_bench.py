@@ -86,6 +86,7 @@ class Model:
         speed = 3 if line["knobs"].get("max_helpers", 0) == 1 else 2
         error = self.errors.get(line["folio-kb"])
         reps = 0 if error else line["reps"]
+        reads = {"warm_ns": [5] * reps, "own_ns": [9] * reps, "read_ns": [700] * reps}
         remaps = {"first_ns": [1] * reps, "last_ns": [9] * reps, "away_ns": [8] * reps}
         return {
             "label": str(line["label"]),
@@ -99,6 +100,7 @@ class Model:
             "counters": {"vmstat.pgmigrate_success": reps, **self.help(line, size * reps)},
             "error": error,
             **(remaps if line.get("remaps") else {}),
+            **(reads if line.get("cache") else {}),
             # Of each CPU's time, a quarter is not the hog's.
             **({"hog_ns": [size // speed * 2 * 3 // 4] * reps} if line.get("hogs") == 2 else {}),
         }
@@ -122,6 +124,8 @@ class Model:
 
     def help(self, line: dict[str, Any], moved: int) -> dict[str, int]:
         """Who helps does a quarter of the work; channels do all of the copying."""
+        if line["knobs"].get("non_temporal"):
+            return {"migrate_copy.bytes_caller": moved, "migrate_copy.bytes_nontemporal": moved}
         if line["knobs"].get("engines/dcbm/offloading"):
             return {"migrate_copy.bytes_engines": moved}
         return {"migrate_copy.helper_ns": moved // 8} if "max_helpers" in line["knobs"] else {}
@@ -288,6 +292,27 @@ def test_what_is_seen_beside_moves_is_of_both_ways() -> None:
         assert row.touch is not None
         assert row.touch.moves == len(row.gbps)
         assert (row.touch.p50_ns, row.touch.max_ns) == (7, 7)
+
+
+def test_non_temporal_reads_before_and_after_moves() -> None:
+    class OneWayIsCold(Model):
+        def measure(self, kernel: str, line: dict[str, Any]) -> dict[str, Any]:
+            found = super().measure(kernel, line)
+            found["read_ns"] = [900 if n % 2 else 700 for n in range(line["reps"])]
+            return found
+
+    results = measure(OneWayIsCold(), "non-temporal")
+    assert {(row.reads.warm_ns, row.reads.own_ns, row.reads.moved_ns)
+            for row in results.rows if row.reads} == {(5, 9, 800)}  # fmt: skip
+    assert all(row.reads and row.reads.moves == len(row.gbps) for row in results.rows)
+    table = experiment_table(results, "non-temporal")
+    assert {cells[1]: cells[4] for cells in table.rows} == {
+        "vanilla": "0%",
+        "batch": "0%",
+        "batch, non_temporal always": "100%",
+        "2 CPUs": "0%",
+        "2 CPUs, non_temporal always": "100%",
+    }
 
 
 def test_channels_never_copy_more_than_everything() -> None:

@@ -13,6 +13,7 @@ from pagehaul.errors import PagehaulError
 from pagehaul.results import (
     Hog,
     Integrity,
+    Reads,
     Remap,
     Results,
     Row,
@@ -22,6 +23,7 @@ from pagehaul.results import (
     hog_of,
     load,
     parse,
+    reads_of,
     remap_of,
     touch_of,
 )
@@ -223,6 +225,21 @@ def test_remaps_are_medians_and_survive_a_file(tmp_path: Path) -> None:
         parse(entry, "f")
     entry["rows"][1] |= {"remap": remap, "settings": {"batch_pages": 2048}}
     with pytest.raises(PagehaulError, match=r"settings\.batch_pages: 2048 is not a name"):
+        parse(entry, "f")
+
+
+def test_reads_are_medians_and_survive_a_file(tmp_path: Path) -> None:
+    assert reads_of([]) is None
+    assert reads_of([(1, 9, 80), (3, 8, 70), (2, 10, 90)]) == Reads(3, 2.0, 9.0, 80.0)
+    entry = document()
+    reads = {"moves": 3, "warm_ns": 2.5, "own_ns": 9.0, "moved_ns": 80.0}
+    entry["rows"][1] |= {"reads": reads}
+    results = parse(entry, "f")
+    assert results.rows[1].reads == Reads(3, 2.5, 9.0, 80.0) and results.rows[0].reads is None
+    dump(results, tmp_path / "f.json")
+    assert load(tmp_path / "f.json") == results
+    entry["rows"][1]["reads"] = reads | {"own_ns": -1}
+    with pytest.raises(PagehaulError, match=r"reads: times must not be negative"):
         parse(entry, "f")
 
 

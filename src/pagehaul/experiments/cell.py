@@ -78,7 +78,9 @@ class Cell:
     what the load says, and nothing is moved by a call). An optional cell is left out, with
     a note, where the machine cannot provide its memory, or its channels. touch_us are the
     microseconds between two touches of the memory by a thread of its own, 0 for none. With remaps,
-    the kernel is asked when each folio is accessible again. settings are knobs besides those that
+    the kernel is asked when each folio is accessible again. cache_kb is other memory, in KiB, that
+    is brought into the caches before each move; it and what has moved are read after it, 0 for
+    neither. settings are knobs besides those that
     make the method. hogs are workers of stress-ng that want all CPUs meanwhile. condition names
     what else differs between cells that are not to be compared with each other. With a reason,
     which movebench knows, the kernel is brought to move the memory. nodes are those between which
@@ -93,6 +95,7 @@ class Cell:
     optional: bool = False
     touch_us: int = 0
     remaps: bool = False
+    cache_kb: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
     condition: str = ""
     hogs: int = 0
