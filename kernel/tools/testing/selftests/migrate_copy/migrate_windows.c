@@ -139,6 +139,7 @@ struct act;
  * @child: its process
  * @begun: it is on its way
  * @done: it has come to its end
+ * @reached: somebody stands in the window, or has stood there
  * @victim: the process whose memory moves; 0 for this one
  * @mover: the process that moves it, or 0 if a thread of this one does
  * @flags: of move_pages
@@ -157,6 +158,7 @@ struct scene {
 	pid_t child;
 	atomic_bool begun;
 	atomic_bool done;
+	atomic_bool *reached;
 	pid_t victim;
 	pid_t mover;
 	int flags;
@@ -308,7 +310,7 @@ static void mover_moves(struct scene *s)
 	int moves = amid_shared_copy(s) ? HELPED_MOVES : 1;
 	int i;
 
-	for (i = 0; i < moves; i++)
+	for (i = 0; i < moves && !*s->reached; i++)
 		move_all(s, i % 2 ? s->from : s->to);
 }
 
@@ -412,6 +414,10 @@ static void scene_make(struct scene *s, const struct kind *kind)
 	region_make(&s->r, kind, s->from, false);
 	s->fd = -1;
 	s->other = -1;
+	/* The mover may be a process of its own. */
+	s->reached = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	require(s->reached != MAP_FAILED, "no memory");
 	s->flags = kind->flags & KIND_KSM ? MPOL_MF_MOVE_ALL : MPOL_MF_MOVE;
 }
 
@@ -429,6 +435,7 @@ static void scene_play(struct scene *s)
 	mover_start(s);
 	err = gate_wait(who, sizeof(who));
 	require(!err, "nobody comes to the window: %s", strerror(-err));
+	*s->reached = true;
 	snprintf(s->where, sizeof(s->where), "%s", who);
 	if (s->act->no_thread)
 		act_main(s);
