@@ -60,7 +60,7 @@
 /* Some batches, for helpers to take. */
 #define SHARED_SIZE	(4 * MB)
 /* Attempts to see a broken rule: chance may hide it. */
-#define BREACH_TRIES	3
+#define BREACH_TRIES	10
 /* And to have what chance may take from a scene, such as a stale TLB. */
 #define SCENE_TRIES	5
 /* For what is written in a window. */
