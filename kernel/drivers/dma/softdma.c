@@ -12,13 +12,16 @@
  * fail_drop		copied, but the client never hears of it
  * fail_duplicate	the client hears of it twice
  * fail_prep		no descriptor is to be had
+ * fail_submit		the channel does not take it, and the client is told twice: by a
+ *			callback, too, as idxd does
  * fail_terminate	the channel cannot be terminated, and goes on
  * fail_device		the channel stops for ever: it takes descriptors no more, and
  *			nothing that it has is done; until revive is written
  *
  * What other drivers do, this one does, too, so that clients which do not allow for
- * it are found out: it may sleep when it prepares and submits (idxd does), and
- * disables bottom halves in whatever it is asked for (ioat and many others).
+ * it are found out: it may sleep when it prepares and submits (idxd does), disables
+ * bottom halves in whatever it is asked for (ioat and many others), and when it is
+ * asked how far it is, they have to be disabled already (plx_dma).
  *
  * A device can be unbound while clients have channels of it: what these were given
  * is done, and they take nothing more.
@@ -84,6 +87,7 @@ static DECLARE_FAULT_ATTR(fail_delay);
 static DECLARE_FAULT_ATTR(fail_drop);
 static DECLARE_FAULT_ATTR(fail_duplicate);
 static DECLARE_FAULT_ATTR(fail_prep);
+static DECLARE_FAULT_ATTR(fail_submit);
 static DECLARE_FAULT_ATTR(fail_terminate);
 static DECLARE_FAULT_ATTR(fail_device);
 
@@ -183,10 +187,37 @@ static void desc_free(struct virt_dma_desc *vd)
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
 }
 
+/* Tell the client of a transfer, who will be told again. */
+static void tell(struct virt_dma_desc *vd)
+{
+	struct dmaengine_desc_callback cb;
+
+	dmaengine_desc_get_callback(&vd->tx, &cb);
+	local_bh_disable();
+	dmaengine_desc_callback_invoke(&cb, &vd->tx_result);
+	local_bh_enable();
+}
+
+static dma_cookie_t refuse(struct virt_dma_desc *vd)
+{
+	struct softdma_chan *sc = to_chan(vd->tx.chan);
+	unsigned long flags;
+
+	spin_lock_irqsave(&sc->vc.lock, flags);
+	list_del(&vd->node);
+	spin_unlock_irqrestore(&sc->vc.lock, flags);
+	vd->tx_result.result = DMA_TRANS_ABORTED;
+	tell(vd);
+	desc_free(vd);
+	return -EAGAIN;
+}
+
 static dma_cookie_t tx_submit(struct dma_async_tx_descriptor *tx)
 {
 	might_sleep();
 	as_others_do();
+	if (should_fail(&fail_submit, 1))
+		return refuse(container_of(tx, struct virt_dma_desc, tx));
 	return vchan_tx_submit(tx);
 }
 
@@ -238,6 +269,7 @@ static void issue_pending(struct dma_chan *chan)
 static enum dma_status tx_status(struct dma_chan *chan, dma_cookie_t cookie,
 				 struct dma_tx_state *state)
 {
+	lockdep_assert_in_softirq();
 	as_others_do();
 	return dma_cookie_status(chan, cookie, state);
 }
@@ -349,17 +381,6 @@ static bool transfer(struct softdma_chan *sc, const struct softdma_desc *desc)
 		cond_resched();
 	}
 	return !mb || keep_pace(sc, desc, mb);
-}
-
-/* Tell the client of a transfer that it will be told of again. */
-static void tell(struct virt_dma_desc *vd)
-{
-	struct dmaengine_desc_callback cb;
-
-	dmaengine_desc_get_callback(&vd->tx, &cb);
-	local_bh_disable();
-	dmaengine_desc_callback_invoke(&cb, &vd->tx_result);
-	local_bh_enable();
 }
 
 static struct softdma_desc *next_desc(struct softdma_chan *sc)
@@ -587,6 +608,7 @@ static const struct {
 	{ "fail_drop", &fail_drop },
 	{ "fail_duplicate", &fail_duplicate },
 	{ "fail_prep", &fail_prep },
+	{ "fail_submit", &fail_submit },
 	{ "fail_terminate", &fail_terminate },
 	{ "fail_device", &fail_device },
 };

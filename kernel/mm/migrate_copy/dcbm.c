@@ -163,6 +163,7 @@ enum { CHAN_NAME = CHAN_NR_STATS, CHAN_NODE, CHAN_STATE, CHAN_NR_FILES };
  * @used: Whether all this means anything.
  * @error: It has failed; nothing more of it is submitted.
  * @shortage: That is not for what the channel has done with it.
+ * @interrupts: Each of its ranges raises an interrupt, and it is never polled.
  * @polled: It raises no interrupt.
  * @submitting: The next range is being handed to the channel, without the lock.
  * @submitted: Ranges that were handed to the channel, with that one.
@@ -178,6 +179,7 @@ struct dcbm_desc {
 	bool used;
 	bool error;
 	bool shortage;
+	bool interrupts;
 	bool polled;
 	bool submitting;
 	unsigned int submitted;
@@ -434,11 +436,7 @@ static int hand_over(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 	tx->callback_result = dcbm_done;
 	tx->callback_param = make_ticket(dchan, desc, nr);
 	*cookie = dmaengine_submit(tx);
-	if (dma_submit_error(*cookie)) {
-		unmap(dchan, desc, nr);
-		return -EIO;
-	}
-	return 0;
+	return dma_submit_error(*cookie) ? -EIO : 0;
 }
 
 /*
@@ -458,7 +456,7 @@ static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 	lockdep_assert_held(&dchan->lock);
 	if (dchan->outstanding >= max)
 		return -EAGAIN;
-	if (dchan->no_order || nr % INTERRUPT_EVERY == INTERRUPT_EVERY - 1 ||
+	if (desc->interrupts || nr % INTERRUPT_EVERY == INTERRUPT_EVERY - 1 ||
 	    dchan->outstanding + 1 >= max ||
 	    (!desc->polled && nr == desc->chunk.nr_ranges - 1))
 		flags |= DMA_PREP_INTERRUPT;
@@ -478,9 +476,14 @@ static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 		return 0;
 	}
 
-	desc->waiting &= ~BIT(nr);
 	desc->submitted--;
-	dchan->outstanding--;
+	/* There are drivers that have called back as well (idxd). */
+	if (desc->waiting & BIT(nr)) {
+		desc->waiting &= ~BIT(nr);
+		dchan->outstanding--;
+		if (err == -EIO)
+			unmap(dchan, desc, nr);
+	}
 	/* If it has become empty by now, we were told that, and try again. */
 	return err == -EIO || empty ? err : -EAGAIN;
 }
@@ -540,8 +543,9 @@ static struct dcbm_desc *next_desc(struct dcbm_chan *dchan, unsigned int ending)
 	desc->used = true;
 	desc->error = false;
 	desc->shortage = false;
-	desc->polled = !dchan->no_order && desc->chunk.nr_pages * PAGE_SIZE <=
-					   READ_ONCE(poll_kb) * SZ_1K;
+	desc->interrupts = dchan->no_order || !READ_ONCE(poll_kb);
+	desc->polled = !desc->interrupts && desc->chunk.nr_pages * PAGE_SIZE <=
+					    READ_ONCE(poll_kb) * SZ_1K;
 	desc->submitting = false;
 	desc->submitted = 0;
 	desc->waiting = 0;
@@ -584,7 +588,7 @@ static void fail(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 		return;
 	dchan->filling = NULL;
 	/* What it has need not interrupt: its last one would. */
-	desc->polled = !dchan->no_order;
+	desc->polled = !desc->interrupts;
 	have_polled(dchan, desc);
 }
 
@@ -596,7 +600,7 @@ static void submitted(struct dcbm_chan *dchan, struct dcbm_desc *desc, int err)
 	if (err == -EAGAIN) {
 		/* It has less room than we thought: none may interrupt. */
 		if (mine)
-			desc->polled = !dchan->no_order;
+			desc->polled = !desc->interrupts;
 	} else if (err) {
 		dchan->stats[CHAN_REJECTED]++;
 		pr_warn_ratelimited("%s: descriptor not taken (%d)\n",
@@ -615,15 +619,24 @@ static void submitted(struct dcbm_chan *dchan, struct dcbm_desc *desc, int err)
 		finish(dchan, desc);
 }
 
-/* Give the channel as much to do as it can hold. Drops the lock meanwhile. */
+/*
+ * Give the channel as much to do as it can hold. Drops the lock meanwhile. One
+ * that begins at once may never be full, and who fills it has folios of his own
+ * to wait for: after some chunks somebody else goes on.
+ */
 static void fill(struct dcbm_chan *dchan)
 {
+	unsigned int chunks = 0;
 	bool issue = false;
 	int err = 0;
 
 	while (err != -EAGAIN && ready(dchan)) {
 		struct dcbm_desc *desc = dchan->filling;
 
+		if (!desc && chunks++ == NR_DESCS) {
+			WRITE_ONCE(dchan->again, true);
+			break;
+		}
 		if (!desc)
 			desc = next_desc(dchan, 0);
 		if (!desc)
@@ -846,14 +859,30 @@ static void reset(struct dcbm_chan *dchan)
 	pump(dchan);
 }
 
-/* The cookie of something that the channel has not reported; 0 if there is none. */
+/*
+ * Have the driver look, and call back for what is done. Some take locks of their
+ * tasklet as they are then (plx_dma).
+ */
+static void look(struct dcbm_chan *dchan, dma_cookie_t cookie)
+{
+	local_bh_disable();
+	dma_async_is_tx_complete(dchan->chan, cookie, NULL, NULL);
+	local_bh_enable();
+}
+
+/*
+ * The cookie of something that the channel has not reported, and need not report
+ * by itself; 0 if there is none.
+ */
 static dma_cookie_t pending_cookie(const struct dcbm_chan *dchan)
 {
 	unsigned int i;
 
 	for (i = 0; i < NR_DESCS; i++) {
-		if (dchan->descs[i].used && dchan->descs[i].waiting)
-			return dchan->descs[i].cookie;
+		const struct dcbm_desc *desc = &dchan->descs[i];
+
+		if (desc->used && desc->waiting && !desc->interrupts)
+			return desc->cookie;
 	}
 	return 0;
 }
@@ -879,8 +908,7 @@ static void drain(struct dcbm_chan *dchan, unsigned int ms)
 		spin_unlock_irq(&dchan->lock);
 		/* What raises no interrupt is reported when somebody asks. */
 		if (cookie)
-			dma_async_is_tx_complete(dchan->chan, cookie, NULL,
-						 NULL);
+			look(dchan, cookie);
 		usleep_range(DRAIN_SLEEP_US, 2 * DRAIN_SLEEP_US);
 		spin_lock_irq(&dchan->lock);
 	}
@@ -1319,9 +1347,7 @@ static bool dcbm_poll(void *priv, struct migrate_copy_share *share)
 		dma_cookie_t cookie;
 
 		if (polled_cookie(dchan, share, &cookie)) {
-			/* The driver looks, and calls back for what is done. */
-			dma_async_is_tx_complete(dchan->chan, cookie, NULL,
-						 NULL);
+			look(dchan, cookie);
 			spin_lock_irq(&dchan->lock);
 			dchan->polling--;
 			spin_unlock_irq(&dchan->lock);

@@ -828,8 +828,9 @@ static bool wait_for_chunks(struct migrate_copy_share *share, bool alone)
 		if (alone && now != returned)
 			end = ns + timeout * NSEC_PER_MSEC;
 		returned = now;
+		/* That look may have been the one that found the last of them. */
 		if (ns >= end)
-			return false;
+			return !READ_ONCE(share->inflight);
 
 		if (ns < spin_end)
 			cpu_relax();

@@ -53,7 +53,7 @@ static unsigned int cycles = 100;
 
 static const char * const faults[] = {
 	"fail_transfer", "fail_delay", "fail_drop", "fail_duplicate",
-	"fail_prep", "fail_terminate", "fail_device",
+	"fail_prep", "fail_submit", "fail_terminate", "fail_device",
 };
 
 static const struct kind kinds[] = {
@@ -99,6 +99,8 @@ static const struct trouble {
 	  64 },
 	{ "descriptors are refused", "fail_prep", 60, NULL, "rejected", true, 2,
 	  64 },
+	{ "descriptors are refused and reported", "fail_submit", 30, NULL,
+	  "rejected", true, 2, 64 },
 	{ "completions are reported twice", "fail_duplicate", 50, NULL,
 	  "spurious", true, 4, 64 },
 	{ "completions are not reported", "fail_drop", 1, NULL, "timeouts",

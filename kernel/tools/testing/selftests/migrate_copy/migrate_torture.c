@@ -76,6 +76,7 @@ enum fault {
 	FAULT_DMA_DROP,
 	FAULT_DMA_DUPLICATE,
 	FAULT_DMA_PREP,
+	FAULT_DMA_SUBMIT,
 	FAULT_DMA_TERMINATE,
 	FAULT_DMA_DEVICE,
 	FAULT_CPU_OFFLINE,
@@ -107,6 +108,7 @@ static const char * const fault_names[NR_FAULTS] = {
 	[FAULT_DMA_DROP]	= "dma_fail_drop",
 	[FAULT_DMA_DUPLICATE]	= "dma_fail_duplicate",
 	[FAULT_DMA_PREP]	= "dma_fail_prep",
+	[FAULT_DMA_SUBMIT]	= "dma_fail_submit",
 	[FAULT_DMA_TERMINATE]	= "dma_fail_terminate",
 	[FAULT_DMA_DEVICE]	= "dma_fail_device",
 	[FAULT_CPU_OFFLINE]	= "cpu_offline",
@@ -141,6 +143,7 @@ static const struct {
 	{ FAULT_DMA_DROP, SOFTDMA_DIR "/fail_drop", 1 },
 	{ FAULT_DMA_DUPLICATE, SOFTDMA_DIR "/fail_duplicate", 5 },
 	{ FAULT_DMA_PREP, SOFTDMA_DIR "/fail_prep", 5 },
+	{ FAULT_DMA_SUBMIT, SOFTDMA_DIR "/fail_submit", 5 },
 	{ FAULT_DMA_TERMINATE, SOFTDMA_DIR "/fail_terminate", 5 },
 	{ FAULT_DMA_DEVICE, SOFTDMA_DIR "/fail_device", 1 },
 };
