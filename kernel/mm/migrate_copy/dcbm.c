@@ -415,6 +415,13 @@ static bool is_over(const struct dcbm_desc *desc)
 	       (desc->error || desc->submitted == desc->chunk.nr_ranges);
 }
 
+static void not_in_flight(struct dcbm_chan *dchan, struct dcbm_desc *desc,
+			  unsigned int nr)
+{
+	desc->waiting &= ~BIT(nr);
+	WARN_ON_ONCE(!dchan->outstanding--);
+}
+
 static void dcbm_done(void *param, const struct dmaengine_result *result);
 
 /* Map a range and submit it. Without the lock: it may complete before we return. */
@@ -479,8 +486,7 @@ static int submit(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 	desc->submitted--;
 	/* There are drivers that have called back as well (idxd). */
 	if (desc->waiting & BIT(nr)) {
-		desc->waiting &= ~BIT(nr);
-		dchan->outstanding--;
+		not_in_flight(dchan, desc, nr);
 		if (err == -EIO)
 			unmap(dchan, desc, nr);
 	}
@@ -723,8 +729,7 @@ static void dcbm_done(void *param, const struct dmaengine_result *result)
 		dchan->stats[CHAN_SPURIOUS]++;
 		goto unlock;
 	}
-	desc->waiting &= ~BIT(range);
-	dchan->outstanding--;
+	not_in_flight(dchan, desc, range);
 	unmap(dchan, desc, range);
 	if (result && result->result != DMA_TRANS_NOERROR) {
 		pr_warn_ratelimited("%s: transfer failed (%d)\n", dchan->label,
