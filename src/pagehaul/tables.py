@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The tables of a report, as text, for the terminal and for the page alike."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pagehaul import fault_tables, published
 from pagehaul.experiments import EXPERIMENTS
@@ -36,6 +36,8 @@ SOFTDMA_CAVEAT = (
     "of the guest's: how they scale, fall back and free the CPU is to be seen, not the speed of "
     "hardware. batch_pages: base pages in a batch."
 )
+
+_T = TypeVar("_T")
 
 _COPIERS = ("engines", "helpers", "caller")
 
@@ -206,23 +208,35 @@ def _throughput(row: Row, rows: Sequence[Row]) -> str:
     return text
 
 
+def _with_baseline(
+    rows: Sequence[Row], seen: Callable[[Row], _T | None]
+) -> Iterator[tuple[Row, Row, _T, _T]]:
+    """Yield each row and its baseline, with what was seen of both, if it was seen of both."""
+    for row in rows:
+        baseline = find_baseline(row, rows)
+        if baseline is None:
+            continue
+        ours, base = seen(row), seen(baseline)
+        if ours is not None and base is not None:
+            yield row, baseline, ours, base
+
+
+def _us(ns: float, base_ns: float, digits: int = 0) -> str:
+    """Return a time in microseconds, and by the baseline's."""
+    return f"{ns / 1000:,.{digits}f} ({ns / max(1.0, base_ns):.2f})"
+
+
 def _touch_table(results: Results, experiment: str) -> Table:
     rows = results.of(experiment)
     body = []
-    for row in rows:
-        baseline = find_baseline(row, rows)
-        if row.touch is None or baseline is None or baseline.touch is None:
-            continue
-        by_vanilla = row.touch.p50_ns / max(1, baseline.touch.p50_ns)
+    for row, baseline, touch, base in _with_baseline(rows, lambda row: row.touch):
+        by_vanilla = touch.p50_ns / max(1, base.p50_ns)
         body.append(
             (
                 shape_label(*row.shape),
                 column_label(column_of(row)),
-                f"{row.touch.moves:,}",
-                *(
-                    f"{ns / 1000:,.1f}"
-                    for ns in (row.touch.p50_ns, row.touch.p99_ns, row.touch.max_ns)
-                ),
+                f"{touch.moves:,}",
+                *(f"{ns / 1000:,.1f}" for ns in (touch.p50_ns, touch.p99_ns, touch.max_ns)),
                 f"{by_vanilla:.2f}",
                 f"{row.median_gbps / baseline.median_gbps:.2f}x",
             )
@@ -306,22 +320,16 @@ def _reasons_table(results: Results, experiment: str) -> Table:
 def _remap_table(results: Results, experiment: str) -> Table:
     rows = results.of(experiment)
     body = []
-    for row in rows:
-        baseline = find_baseline(row, rows)
-        if row.remap is None or baseline is None or baseline.remap is None:
-            continue
-        times = (
-            (row.bytes / row.median_gbps, baseline.bytes / baseline.median_gbps),
-            (row.remap.first_ns, baseline.remap.first_ns),
-            (row.remap.last_ns, baseline.remap.last_ns),
-            (row.remap.away_ns, baseline.remap.away_ns),
-        )
+    for row, baseline, remap, base in _with_baseline(rows, lambda row: row.remap):
         body.append(
             (
                 shape_label(*row.shape),
                 column_label(column_of(row)),
-                f"{row.remap.moves:,}",
-                *(f"{ns / 1000:,.0f} ({ns / max(1.0, base):.2f})" for ns, base in times),
+                f"{remap.moves:,}",
+                _us(row.bytes / row.median_gbps, baseline.bytes / baseline.median_gbps),
+                _us(remap.first_ns, base.first_ns),
+                _us(remap.last_ns, base.last_ns),
+                _us(remap.away_ns, base.away_ns),
             )
         )
     header = (
@@ -351,23 +359,17 @@ def _copied(row: Row, how: str) -> str:
 def _reads_table(results: Results, experiment: str) -> Table:
     rows = results.of(experiment)
     body = []
-    for row in rows:
-        baseline = find_baseline(row, rows)
-        if row.reads is None or baseline is None or baseline.reads is None:
-            continue
-        reads = (
-            (row.reads.own_ns, baseline.reads.own_ns),
-            (row.reads.moved_ns, baseline.reads.moved_ns),
-        )
+    for row, _, reads, base in _with_baseline(rows, lambda row: row.reads):
         body.append(
             (
                 shape_label(*row.shape),
                 column_label(column_of(row)),
-                f"{row.reads.moves:,}",
+                f"{reads.moves:,}",
                 _throughput(row, rows),
                 _copied(row, "nontemporal"),
-                f"{row.reads.warm_ns / 1000:,.1f}",
-                *(f"{ns / 1000:,.1f} ({ns / max(1.0, base):.2f})" for ns, base in reads),
+                f"{reads.warm_ns / 1000:,.1f}",
+                _us(reads.own_ns, base.own_ns, 1),
+                _us(reads.moved_ns, base.moved_ns, 1),
             )
         )
     header = (
@@ -395,9 +397,8 @@ def _reads_table(results: Results, experiment: str) -> Table:
 def _cpu_table(results: Results, experiment: str) -> Table:
     rows = results.of(experiment)
     body = []
-    for row in rows:
-        baseline = find_baseline(row, rows)
-        if row.cpu_ns_per_page is None or baseline is None or not baseline.cpu_ns_per_page:
+    for row, _, ours, base in _with_baseline(rows, lambda row: row.cpu_ns_per_page):
+        if not base:
             continue
         body.append(
             (
@@ -405,8 +406,8 @@ def _cpu_table(results: Results, experiment: str) -> Table:
                 column_label(column_of(row)),
                 _throughput(row, rows),
                 _copied(row, "engines"),
-                f"{row.cpu_ns_per_page:,.0f}",
-                f"{row.cpu_ns_per_page / baseline.cpu_ns_per_page:.2f}",
+                f"{ours:,.0f}",
+                f"{ours / base:.2f}",
             )
         )
     header = ("folios", "method", "speed", "by DMA", "CPU, ns a page", "by vanilla's")
