@@ -269,9 +269,17 @@ static void issue_pending(struct dma_chan *chan)
 static enum dma_status tx_status(struct dma_chan *chan, dma_cookie_t cookie,
 				 struct dma_tx_state *state)
 {
+	struct softdma_chan *sc = to_chan(chan);
+	enum dma_status status;
+	unsigned long flags;
+
 	lockdep_assert_in_softirq();
 	as_others_do();
-	return dma_cookie_status(chan, cookie, state);
+	/* The thread writes, under this lock, what is read here. */
+	spin_lock_irqsave(&sc->vc.lock, flags);
+	status = dma_cookie_status(chan, cookie, state);
+	spin_unlock_irqrestore(&sc->vc.lock, flags);
+	return status;
 }
 
 /* Give up everything; what the thread is at ends within a piece. */

@@ -79,7 +79,7 @@ static inline bool migrate_copy_enabled(void)
 
 void migrate_copy_batch(struct list_head *src_folios,
 			struct list_head *dst_folios, int reason,
-			unsigned int asked);
+			unsigned int asked, unsigned int team);
 int migrate_copy_hugetlb(struct folio *dst, struct folio *src,
 			 enum migrate_mode mode);
 void migrate_copy_count_void(void);
@@ -126,7 +126,7 @@ static inline bool migrate_copy_enabled(void)
 
 static inline void migrate_copy_batch(struct list_head *src_folios,
 				      struct list_head *dst_folios, int reason,
-				      unsigned int asked)
+				      unsigned int asked, unsigned int team)
 {
 }
 

@@ -26,6 +26,7 @@ struct page;
  * @dst_nid: The node of the first destination.
  * @src_nid: The node of the first source.
  * @reason: The migrate_reason.
+ * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  */
 struct migrate_copy_info {
 	unsigned long pages;
@@ -34,6 +35,7 @@ struct migrate_copy_info {
 	int dst_nid;
 	int src_nid;
 	int reason;
+	unsigned int asked;
 };
 
 /**

@@ -34,6 +34,8 @@ enum migrate_copy_break {
 	MIGRATE_COPY_BREAK_MEMFD,	/* memfd_pin_folios() does not wait */
 	MIGRATE_COPY_BREAK_LOCK,	/* Unlock between the copy and the switch */
 	MIGRATE_COPY_BREAK_WRITABLE,	/* Map as writable what was not, or is not now */
+	MIGRATE_COPY_BREAK_SIGNAL,	/* Who has a signal leaves out copies */
+	MIGRATE_COPY_BREAK_CHUNK,	/* A helper leaves its chunk if its CPU is wanted */
 	MIGRATE_COPY_NR_BREAKS,
 };
 

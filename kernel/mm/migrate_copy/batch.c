@@ -58,7 +58,7 @@
 #include <linux/migrate_copy.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
-#include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/sizes.h>
 
 #include "internal.h"
@@ -74,6 +74,7 @@ struct migrate_copy_window {
 	int reason;
 	bool may_share;
 	unsigned int asked;
+	unsigned int team;
 	unsigned int nr;
 	unsigned long pages;
 	unsigned long folios_done;
@@ -158,6 +159,19 @@ static unsigned long copy_alone_nontemporal(const struct migrate_copy_window *wi
 	return job.failed;
 }
 
+/*
+ * How many helpers the copies of one batch may have. Those who move batches of
+ * the same request help already, and each of them has copies of its own.
+ */
+static unsigned int most_helpers(const struct migrate_copy_window *win)
+{
+	unsigned int most = READ_ONCE(migrate_copy_max_helpers);
+
+	if (!win->may_share || most < win->team)
+		return 0;
+	return (most - (win->team - 1)) / win->team;
+}
+
 /* What the window holds, for engines. */
 static void describe(const struct migrate_copy_window *win,
 		     struct migrate_copy_info *info)
@@ -173,6 +187,7 @@ static void describe(const struct migrate_copy_window *win,
 	info->dst_nid = folio_nid(win->pairs[0].dst);
 	info->src_nid = folio_nid(win->pairs[0].src);
 	info->reason = win->reason;
+	info->asked = win->asked;
 }
 
 static unsigned int run_with_engines(struct migrate_copy_window *win,
@@ -227,13 +242,11 @@ static unsigned long copy_window(struct migrate_copy_window *win)
 	int nid = folio_nid(win->pairs[0].dst);
 	bool nontemporal = migrate_copy_is_nontemporal(win->reason, nid);
 	unsigned long engines_before = win->engine_pages_done;
-	unsigned int max_helpers = 0;
+	unsigned int max_helpers = most_helpers(win);
 	unsigned long failed, by_cpus;
 
 	win->lost = 0;
 	win->lost_pages = 0;
-	if (win->may_share)
-		max_helpers = READ_ONCE(migrate_copy_max_helpers);
 	if (max_helpers) {
 		max_helpers = migrate_copy_helpers_for(0, win->pages,
 						       max_helpers);
@@ -285,9 +298,10 @@ static void flush_window(struct migrate_copy_window *win)
 		return;
 
 	migrate_copy_at(MIGRATE_COPY_AT_CHECKED);
-	/* move_copied_folio() copies if that rule is broken. */
-	failed = migrate_copy_broken(MIGRATE_COPY_BREAK_PUBLISH) ?
-		 0 : copy_window(win);
+	/* move_copied_folio() copies if the first of these rules is broken. */
+	failed = migrate_copy_broken(MIGRATE_COPY_BREAK_PUBLISH) ||
+		 (migrate_copy_broken(MIGRATE_COPY_BREAK_SIGNAL) &&
+		  signal_pending(current)) ? 0 : copy_window(win);
 	if (migrate_copy_broken(MIGRATE_COPY_BREAK_FAILED))
 		failed = 0;
 	for_each_set_bit(i, &failed, win->nr) {
@@ -315,10 +329,11 @@ static void account(const struct migrate_copy_window *win)
 }
 
 static void window_init(struct migrate_copy_window *win, int reason,
-			unsigned int asked)
+			unsigned int asked, unsigned int team)
 {
 	win->reason = reason;
 	win->asked = asked;
+	win->team = team;
 	win->may_share = migrate_copy_may_share(reason, asked);
 	win->nr = 0;
 	win->pages = 0;
@@ -357,13 +372,13 @@ static bool worth_batching(const struct list_head *src_folios)
 /* Out of the way of small moves, which need no room for a window. */
 static noinline void copy_batch(struct list_head *src_folios,
 				struct list_head *dst_folios, int reason,
-				unsigned int asked)
+				unsigned int asked, unsigned int team)
 {
 	struct migrate_copy_window win __uninitialized;
 	struct folio *src, *dst;
 
 	trace_migrate_copy_start(reason);
-	window_init(&win, reason, asked);
+	window_init(&win, reason, asked, team);
 
 	dst = list_first_entry(dst_folios, struct folio, lru);
 	list_for_each_entry(src, src_folios, lru) {
@@ -395,6 +410,7 @@ static noinline void copy_batch(struct list_head *src_folios,
  *	locked, the record of the migration in folio->private.
  * @reason: The migrate_reason of the request.
  * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
+ * @team: How many CPUs take batches of the request, this one among them.
  *
  * Each destination whose content is complete gets MIGRATE_COPY_DONE set in its
  * private; the others are to be copied when they are moved. The top of
@@ -405,10 +421,10 @@ static noinline void copy_batch(struct list_head *src_folios,
  */
 void migrate_copy_batch(struct list_head *src_folios,
 			struct list_head *dst_folios, int reason,
-			unsigned int asked)
+			unsigned int asked, unsigned int team)
 {
 	if (worth_batching(src_folios))
-		copy_batch(src_folios, dst_folios, reason, asked);
+		copy_batch(src_folios, dst_folios, reason, asked, team);
 }
 
 /* The mode has both on the way to the copy of a hugetlb folio. */
@@ -434,7 +450,7 @@ int migrate_copy_hugetlb(struct folio *dst, struct folio *src,
 	unsigned long failed;
 
 	trace_migrate_copy_start(reason);
-	window_init(&win, reason, mode & (MIGRATE_MT | MIGRATE_HIGHPRI));
+	window_init(&win, reason, mode & (MIGRATE_MT | MIGRATE_HIGHPRI), 1);
 	win.pairs[0].dst = dst;
 	win.pairs[0].src = src;
 	win.pages = folio_nr_pages(src);

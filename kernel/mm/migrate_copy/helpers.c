@@ -37,6 +37,7 @@
 #include <linux/sched/cputime.h>
 #include <linux/sched/isolation.h>
 #include <linux/sched/rt.h>
+#include <linux/sched/stat.h>
 #include <linux/sched/topology.h>
 #include <linux/topology.h>
 #include <linux/workqueue.h>
@@ -68,6 +69,7 @@ struct migrate_copy_helper {
 	struct migrate_copy_helper *next;
 	struct work_struct item;
 	int cpu;
+	bool busy_too;
 	/* During a step, and its own: the work, and what helpers of it took. */
 	struct migrate_copy_work *work;
 	u64 nested_ns;
@@ -155,15 +157,25 @@ static bool do_step(struct migrate_copy_helper *me,
 	return more;
 }
 
-/* Do steps of the work in the slot until it is gone or has none left. */
+/* May it go on? Its CPU was idle when it was asked, but for high priority. */
+static bool may_help(const struct migrate_copy_helper *me)
+{
+	return me->busy_too || test_any_cpu() || single_task_running();
+}
+
+/*
+ * Do steps of the work in the slot until it is gone or has none left, or until
+ * somebody else wants the CPU, and not just for a moment: the caller does the
+ * rest, or wakes us again when the CPU is idle.
+ */
 static void help(struct work_struct *item)
 {
 	struct migrate_copy_helper *me =
 		container_of(item, struct migrate_copy_helper, item);
 	struct migrate_copy_work *work;
-	bool more;
+	bool more = true;
 
-	do {
+	while (more && may_help(me)) {
 		more = false;
 		preempt_disable();
 		work = READ_ONCE(me->slot);
@@ -177,8 +189,9 @@ static void help(struct work_struct *item)
 			smp_store_release(&me->slot, work);
 		}
 		preempt_enable();
+		/* Who has waited for a moment's work does it here. */
 		cond_resched();
-	} while (more);
+	}
 }
 
 static enum migrate_copy_priority priority_of(const struct migrate_copy_work *work)
@@ -208,16 +221,9 @@ static bool offer(struct migrate_copy_work *work, int cpu)
 }
 
 /* Does a helper of this CPU have work? It may not have started yet. */
-static bool helps(int cpu)
+static bool helps(int cpu, enum migrate_copy_priority priority)
 {
-	const struct migrate_copy_helper *of_cpu = per_cpu(helpers, cpu);
-	int priority;
-
-	for (priority = 0; priority < MIGRATE_COPY_NR_PRIORITIES; priority++) {
-		if (READ_ONCE(of_cpu[priority].slot))
-			return true;
-	}
-	return false;
+	return READ_ONCE(per_cpu(helpers, cpu)[priority].slot);
 }
 
 /* Does it run what no workqueue takes the CPU from, and no chunk should delay? */
@@ -237,13 +243,15 @@ static enum migrate_copy_cpu_use use_of(struct migrate_copy_search *s, int cpu)
 		return MIGRATE_COPY_CPU_OFFLINE;
 	if (test_any_cpu())
 		return MIGRATE_COPY_CPU_IDLE;
-	if (cpu == s->this_cpu || helps(cpu) || cpu_is_isolated(cpu) ||
-	    !housekeeping_cpu(cpu, HK_TYPE_WQ))
+	if (cpu == s->this_cpu || helps(cpu, MIGRATE_COPY_HIGH) ||
+	    cpu_is_isolated(cpu) || !housekeeping_cpu(cpu, HK_TYPE_WQ))
 		return MIGRATE_COPY_CPU_TAKEN;
-	if (available_idle_cpu(cpu))
-		return MIGRATE_COPY_CPU_IDLE;
 	if (s->busy_too && runs_realtime(cpu))
 		return MIGRATE_COPY_CPU_TAKEN;
+	if (helps(cpu, MIGRATE_COPY_NORMAL))
+		return MIGRATE_COPY_CPU_HELPS;
+	if (available_idle_cpu(cpu))
+		return MIGRATE_COPY_CPU_IDLE;
 	return MIGRATE_COPY_CPU_BUSY;
 }
 
@@ -378,20 +386,30 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 static bool wake_again(struct migrate_copy_helper *h,
 		       struct migrate_copy_work *work)
 {
-	/* In the middle of a step it will look again without that. */
-	if (READ_ONCE(h->slot) != work)
+	struct workqueue_struct *wq = helper_wq[priority_of(work)];
+
+	if (READ_ONCE(h->slot) != work) {
+		/*
+		 * In the middle of a step it looks again without that, unless
+		 * the step was to find out that there is none. Nobody is woken.
+		 */
+		queue_work_on(h->cpu, wq, &h->item);
+		return false;
+	}
+	if (!cpu_online(h->cpu))
 		return false;
 	if (!work->highpri && !available_idle_cpu(h->cpu))
 		return false;
-	return queue_work_on(h->cpu, helper_wq[priority_of(work)], &h->item);
+	return queue_work_on(h->cpu, wq, &h->item);
 }
 
 /**
  * migrate_copy_helpers_wake_again() - There is one more step to do.
  * @work: The work, offered to CPUs by migrate_copy_helpers_wake().
  *
- * One of its helpers that have found no step looks again, if its CPU is still
- * one that may help; the others have not stopped looking.
+ * One of its helpers that have found no step, or have made way for somebody,
+ * looks again, if its CPU is one that may help by now; the others have not
+ * stopped looking.
  *
  * Context: Process context. Takes no lock under which anybody may sleep, and
  * allocates nothing.
@@ -506,6 +524,8 @@ int __init migrate_copy_helpers_init(void)
 		     priority++) {
 			INIT_WORK(&of_cpu[priority].item, help);
 			of_cpu[priority].cpu = cpu;
+			of_cpu[priority].busy_too =
+				priority == MIGRATE_COPY_HIGH;
 		}
 	}
 

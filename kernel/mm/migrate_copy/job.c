@@ -146,6 +146,10 @@ static void copy_part(struct migrate_copy_job *job, unsigned int pair,
 			migrate_copy_at_atomic(current->flags & PF_WQ_WORKER ?
 					       MIGRATE_COPY_AT_HELPING :
 					       MIGRATE_COPY_AT_COPYING);
+		/* A broken rule: what somebody else has to wait for ends at once. */
+		if (migrate_copy_broken(MIGRATE_COPY_BREAK_CHUNK) &&
+		    current->flags & PF_WQ_WORKER && need_resched())
+			return;
 		if (test_fails(from) ||
 		    migrate_copy_job_page(job, folio_page(dst, page), from)) {
 			set_bit(pair, &job->failed);

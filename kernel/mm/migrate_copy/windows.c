@@ -74,6 +74,8 @@ static const char * const rule_names[MIGRATE_COPY_NR_BREAKS] = {
 	[MIGRATE_COPY_BREAK_MEMFD]	= "memfd",
 	[MIGRATE_COPY_BREAK_LOCK]	= "lock",
 	[MIGRATE_COPY_BREAK_WRITABLE]	= "writable",
+	[MIGRATE_COPY_BREAK_SIGNAL]	= "signal",
+	[MIGRATE_COPY_BREAK_CHUNK]	= "chunk",
 };
 
 /* Whether there is anything to do in any window. */
