@@ -53,11 +53,15 @@ static bool have_all(const char *path, const char *wanted)
 static bool set_knobs(const struct cell *cell)
 {
 	for (int i = 0; i < cell->nr_knobs; i++) {
-		const char *equals = strchr(cell->knobs[i], '=');
+		const char *name = cell->knobs[i], *dir = MIGRATE_COPY_DIR;
+		const char *equals = strchr(name, '=');
 		char path[256];
 
-		snprintf(path, sizeof(path), MIGRATE_COPY_DIR "/%.*s",
-			 (int)(equals - cell->knobs[i]), cell->knobs[i]);
+		if (!strncmp(name, SYSCTL_PREFIX, strlen(SYSCTL_PREFIX))) {
+			name += strlen(SYSCTL_PREFIX);
+			dir = SYSCTL_DIR;
+		}
+		snprintf(path, sizeof(path), "%s/%.*s", dir, (int)(equals - name), name);
 		if (set_sysfs(path, equals + 1) < 0) {
 			fail("cannot set %s to %s: %s%s", path, equals + 1, strerror(errno),
 			     errno == ENOENT ? " (a kernel without Pagehaul?)" : "");
@@ -76,7 +80,7 @@ struct sample {
 	uint64_t ns;
 	uint64_t cpu_ns;	/* CPU time of this process */
 	uint64_t moved_bytes;
-	uint64_t touch_ns;
+	uint64_t touch_ns;	/* the longest */
 	uint64_t hog_ns;	/* CPU time of the hogs */
 	struct remaps remaps;
 	uint64_t warm_ns;	/* a pass over other memory that is in the caches */
@@ -88,6 +92,7 @@ struct sample {
 struct outcome {
 	struct sample *samples;
 	unsigned long nr_samples;
+	struct waits waits;	/* of all touches */
 	struct counters counters;
 	struct status_count statuses[MAX_STATUSES];
 	int nr_statuses;
@@ -112,8 +117,10 @@ static void print_outcome(const struct cell *cell, const struct outcome *outcome
 	print_field("ns", outcome, offsetof(struct sample, ns));
 	print_field("cpu_ns", outcome, offsetof(struct sample, cpu_ns));
 	print_field("moved_bytes", outcome, offsetof(struct sample, moved_bytes));
-	if (cell->touch_us)
+	if (cell->touch_us) {
 		print_field("touch_ns", outcome, offsetof(struct sample, touch_ns));
+		print_waits("touches", &outcome->waits);
+	}
 	if (cell->hogs)
 		print_field("hog_ns", outcome, offsetof(struct sample, hog_ns));
 	if (cell->remaps) {
@@ -146,7 +153,7 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 		return false;
 	if (timed) {
 		read_counters(&before);
-		start_touching(cell->touch_us);
+		start_touching(cell->touch_us, &outcome->waits);
 	}
 	if (cell->cache_kb) {
 		sample->warm_ns = warm_caches(cell->cache_kb);

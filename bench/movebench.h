@@ -8,12 +8,17 @@
 #include <stdint.h>
 
 #include "program.h"
+#include "waits.h"
 
 #define BASE_KB			4UL
 #define BASE_SIZE		(BASE_KB << 10)
 #define MAX_CALLERS		256
 #define MAX_KNOBS		16
 #define MAX_STATUSES		16
+
+/* A knob whose name begins so is a sysctl. */
+#define SYSCTL_PREFIX		"vm."
+#define SYSCTL_DIR		"/proc/sys/vm"
 
 struct cell {
 	const char *label;
@@ -95,7 +100,7 @@ void clean_up_reason(void);
 uint64_t move_by_reason(const struct cell *cell, uint64_t *pages);
 
 /* touch.c */
-void start_touching(unsigned long pause_us);
+void start_touching(unsigned long period_us, struct waits *waits);
 uint64_t stop_touching(void);
 
 /* cache.c */

@@ -78,7 +78,8 @@ class Samples:
     """What was measured of one cell, all boots and rounds together.
 
     A repetition of several moves gives one figure of each: pages and cpu_ns are sums, the longest
-    touch is that of all, and other times are those of one of its moves.
+    touch is that of all, and other times are those of one of its moves. touches are the numbers of
+    all touches by their time, in each turn.
     """
 
     gbps: list[float] = field(default_factory=list)
@@ -86,6 +87,7 @@ class Samples:
     pages: list[int] = field(default_factory=list)
     cpu_ns: list[int] = field(default_factory=list)
     touch_ns: list[int] = field(default_factory=list)
+    touches: list[dict[int, int]] = field(default_factory=list)
     hogs: list[tuple[float, float]] = field(default_factory=list)
     remaps_ns: list[tuple[float, float, float]] = field(default_factory=list)
     reads_ns: list[tuple[float, float, float]] = field(default_factory=list)
@@ -436,6 +438,8 @@ def _collect(
     samples.user_ns += line.get("user_ns", [])
     samples.latency_ns += line.get("latency_ns", [])
     samples.touch_ns += map(max, _repetitions(line.get("touch_ns", []), ways))
+    if "touches" in line:
+        samples.touches.append(dict(line["touches"]))
     hogs = zip(line["ns"], line.get("hog_ns", []), strict=False)
     for beside in _repetitions(hogs, ways):
         ns, hog_ns = (sum(figures) for figures in zip(*beside, strict=True))
@@ -465,7 +469,7 @@ def _row(experiment: str, cell: Cell, samples: Samples, kind: str) -> Row:
         # One nanosecond is one instruction in that machine.
         instructions_per_page=statistics.median(samples.ns) / pages if "icount" in kind else None,
         counters=samples.counters,
-        touch=touch_of(samples.touch_ns),
+        touch=touch_of(samples.touch_ns, samples.touches),
         remap=remap_of(samples.remaps_ns),
         reads=reads_of(samples.reads_ns),
         settings=dict(cell.settings),

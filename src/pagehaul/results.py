@@ -7,8 +7,10 @@ docs/benchmark.md describes every field.
 import json
 import math
 import statistics
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +28,59 @@ _TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
+class Touches:
+    """All touches of the memory, and what half of them took at most, and 99%, in ns.
+
+    These two are of all touches of a turn, and medians over the turns. A touch that had to wait
+    counts for those that would have come meanwhile, too.
+    """
+
+    count: int
+    p50_ns: int
+    p99_ns: int
+
+
+@dataclass(frozen=True)
 class Touch:
-    """Longest touch of the memory in each of `moves` repetitions, in ns: of half, 99%, and all."""
+    """Longest touch of the memory in each of `moves` repetitions, in ns: of half, 99%, and all.
+
+    all is None where only the longest ones were kept.
+    """
 
     moves: int
     p50_ns: int
     p99_ns: int
     max_ns: int
+    all: Touches | None = None
 
 
-def touch_of(times_ns: Sequence[int]) -> Touch | None:
-    """Return the percentiles of the times, None if there are none."""
+def touch_of(times_ns: Sequence[int], turns: Sequence[Mapping[int, int]]) -> Touch | None:
+    """Return what was seen of touches, None if there are none.
+
+    times_ns are the longest of all repetitions, turns the numbers of all touches by their time, in
+    each turn.
+    """
     ordered = sorted(times_ns)
     if not ordered:
         return None
     last = len(ordered) - 1
-    return Touch(len(ordered), *(ordered[last * part // 100] for part in (50, 99, 100)))
+    p50, p99, most = (ordered[last * part // 100] for part in (50, 99, 100))
+    return Touch(len(ordered), p50, p99, most, _touches_of(turns))
+
+
+def _touches_of(turns: Sequence[Mapping[int, int]]) -> Touches | None:
+    shares = [tuple(_share(counts, percent) for percent in (50, 99)) for counts in turns if counts]
+    if not shares:
+        return None
+    total = sum(sum(counts.values()) for counts in turns)
+    p50, p99 = (statistics.median_high(column) for column in zip(*shares, strict=True))
+    return Touches(total, p50, p99)
+
+
+def _share(counts: Mapping[int, int], percent: int) -> int:
+    """Return the time that so much of what is counted has at most."""
+    sums = list(accumulate(count for _, count in sorted(counts.items())))
+    return sorted(counts)[bisect_left(sums, sums[-1] * percent / 100)]
 
 
 @dataclass(frozen=True)
@@ -347,7 +386,25 @@ def _parse_touch(entry: Mapping[str, Any], name: str) -> Touch | None:
     if not entry:
         return None
     fields = _Fields(entry, name)
-    return Touch(*(fields.integer(key) for key in ("moves", "p50_ns", "p99_ns", "max_ns")))
+    return Touch(
+        fields.integer("moves"),
+        fields.integer("p50_ns"),
+        fields.integer("p99_ns"),
+        fields.integer("max_ns"),
+        _parse_touches(fields.mapping("all", optional=True), f"{name}.all"),
+    )
+
+
+def _parse_touches(entry: Mapping[str, Any], name: str) -> Touches | None:
+    if not entry:
+        return None
+    fields = _Fields(entry, name)
+    touches = Touches(*(fields.integer(key) for key in ("count", "p50_ns", "p99_ns")))
+    if not touches.count:
+        raise PagehaulError(f"{name}.count: must be positive")
+    if touches.p50_ns > touches.p99_ns:
+        raise PagehaulError(f"{name}.p50_ns: {touches.p50_ns} is above p99_ns")
+    return touches
 
 
 def _parse_remap(entry: Mapping[str, Any], name: str) -> Remap | None:

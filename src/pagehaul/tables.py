@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The tables of a report, as text, for the terminal and for the page alike."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -10,6 +10,7 @@ from pagehaul.experiments import EXPERIMENTS
 from pagehaul.experiments.cell import BASE_PAGE
 from pagehaul.experiments.dma import CPU_FREED
 from pagehaul.experiments.placement import PLACEMENTS
+from pagehaul.experiments.policy import AUTOMATIC, FORCED, is_forced
 from pagehaul.machines import CHANNEL_MB
 from pagehaul.results import DETERMINISM, METHODS, Results, Row, find_baseline, is_baseline
 
@@ -29,6 +30,13 @@ CACHES_CAVEAT = (
     "Emulated CPUs have no caches: here reads differ by chance, and copies by what emulating their "
     "instructions takes. Whether copies past the caches win is to be seen on hardware, by --host "
     "or in a guest of KVM."
+)
+
+POLICY_CAVEAT = (
+    "forced: so many CPUs are asked however little there is to do; automatic: the kernel decides, "
+    "by its defaults. The last column: its speed by that of the fastest other choice of Pagehaul's "
+    "kernel, which is named. The fastest of several figures owes something to chance: where all "
+    "choices are equally fast, the ratio is below 1."
 )
 
 SOFTDMA_CAVEAT = (
@@ -88,7 +96,8 @@ def case_label(row: Row) -> str:
 
 def column_of(row: Row) -> Column:
     """Return the column a row belongs to."""
-    settings = tuple(row.settings.items())
+    # What it takes to force a choice depends on what is moved: the choice is the same.
+    settings = tuple((FORCED if is_forced(row.settings) else row.settings).items())
     return Column(row.kernel, row.method, row.threads, settings, row.channels)
 
 
@@ -106,7 +115,15 @@ def column_label(column: Column) -> str:
         "dma": of_them,
         "hybrid": f"CPU and {of_them}",
     }
-    return ", ".join([labels[method], *(f"{name} {value}" for name, value in settings)])
+    return ", ".join([labels[method], *_settings_labels(dict(settings))])
+
+
+def _settings_labels(settings: Mapping[str, str]) -> list[str]:
+    if settings == FORCED:
+        return ["forced"]
+    if settings == AUTOMATIC:
+        return ["automatic"]
+    return [f"{name} {value}" for name, value in settings.items()]
 
 
 def accelerator(results: Results, experiment: str) -> str:
@@ -122,7 +139,10 @@ def _ran_on(name: str) -> str:
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:
-    """Return the columns of an experiment, vanilla's first, its serial one before all."""
+    """Return the columns of an experiment, vanilla's first, its serial one before all.
+
+    What the kernel chooses stands behind what it is compared with.
+    """
     found = dict.fromkeys(column_of(row) for row in rows)
     return sorted(
         found,
@@ -131,6 +151,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
             METHODS.index(column[1]),
             column[2],
             column.channels,
+            dict(column.settings) == AUTOMATIC,
         ),
     )
 
@@ -157,28 +178,46 @@ def experiment_table(results: Results, experiment: str) -> Table:
     heads = columns(rows)
     shapes = dict.fromkeys(row.shape for row in rows)
     cells = {(row.shape, column_of(row)): row for row in rows}
+    judged = any(row.settings == AUTOMATIC for row in rows)
     body = []
     for shape in shapes:
         line = [shape_label(*shape)]
         for head in heads:
             row = cells.get((shape, head))
             line.append("" if row is None else _throughput(row, rows))
+        if judged:
+            line.append(_by_best_fixed([row for row in rows if row.shape == shape]))
         body.append(tuple(line))
     baseline = next((head for head in heads if head[1] == "serial"), None)
     labels = [
         f"{column_label(head)}, GB/s" if head == baseline else column_label(head) for head in heads
     ]
+    if judged:
+        labels.append("automatic by best fixed")
     ran_on = accelerator(results, experiment)
     caption = "Median speed by the first column's (slowest to fastest)."
     if "off" in labels:
         caption += " off, batch, CPUs: Pagehaul's kernel with the feature off, with batch copy by"
         caption += " the caller alone, with copies shared by so many CPUs, and, as is the default,"
         caption += " with batches shared as well."
+    if judged:
+        caption += f" {POLICY_CAVEAT}"
     caption += f" {_ran_on(ran_on)}"
     if ran_on != "none" and any("placement" in row.settings for row in rows):
         caption += f" {DIES_CAVEAT}"
     caption += _channels_caveat(rows, ran_on)
     return Table(_title(experiment), caption, ("folios", *labels), tuple(body))
+
+
+def _by_best_fixed(of_shape: Sequence[Row]) -> str:
+    """Return, for people, the speed of the kernel's own choice by that of the best other one."""
+    ours = [row for row in of_shape if row.kernel != "vanilla"]
+    fixed = [row for row in ours if row.settings != AUTOMATIC]
+    automatic = next((row for row in ours if row.settings == AUTOMATIC), None)
+    if automatic is None or not fixed:
+        return ""
+    best = max(fixed, key=lambda row: row.median_gbps)
+    return f"{automatic.median_gbps / best.median_gbps:.2f} ({column_label(column_of(best))})"
 
 
 def _fault_table(results: Results, experiment: str) -> Table:
@@ -230,31 +269,43 @@ def _touch_table(results: Results, experiment: str) -> Table:
     rows = results.of(experiment)
     body = []
     for row, baseline, touch, base in _with_baseline(rows, lambda row: row.touch):
-        by_vanilla = touch.p50_ns / max(1, base.p50_ns)
+        every = [""] * 4
+        if touch.all is not None:
+            every = [f"{touch.all.count:,}"]
+            every += [f"{ns / 1000:,.1f}" for ns in (touch.all.p50_ns, touch.all.p99_ns)]
+            every.append(
+                "" if base.all is None else f"{touch.all.p99_ns / max(1, base.all.p99_ns):.2f}"
+            )
         body.append(
             (
                 shape_label(*row.shape),
                 column_label(column_of(row)),
+                *every,
+                f"{touch.max_ns / 1000:,.1f}",
                 f"{touch.moves:,}",
-                *(f"{ns / 1000:,.1f}" for ns in (touch.p50_ns, touch.p99_ns, touch.max_ns)),
-                f"{by_vanilla:.2f}",
+                _us(touch.p50_ns, base.p50_ns, 1),
                 f"{row.median_gbps / baseline.median_gbps:.2f}x",
             )
         )
     header = (
         "folios",
         "method",
-        "times",
-        "median, us",
+        "touches",
+        "50%, us",
         "99%, us",
+        "99% by vanilla's",
         "longest, us",
-        "median by vanilla's",
+        "times",
+        "longest each time, us",
         "speed",
     )
     caption = (
-        "The longest time, in microseconds, that a thread waited for a word of the memory while it "
-        "moved there and back: of half of the times, of 99%, of all; lower is better. speed: of "
-        "the moves beside it, by vanilla's."
+        "How long, in microseconds, a thread waited for a word of the memory while it moved: in "
+        "50% of all touches of a turn, in 99% of them (medians over the turns), and at most; lower "
+        "is better. A touch that waits "
+        "counts for those, too, that were due meanwhile. longest each time: while it moved there "
+        "and back once, median (and by vanilla's). speed: of the moves beside it, by vanilla's. "
+        f"{_ran_on(accelerator(results, experiment))}"
     )
     return Table(_title(experiment), caption, header, tuple(body))
 

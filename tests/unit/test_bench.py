@@ -16,10 +16,10 @@ import pytest
 from pagehaul import bench, cli, cprogs, machines, vm
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
-from pagehaul.experiments import EXPERIMENTS, Cell, Shape, Size
+from pagehaul.experiments import EXPERIMENTS, Cell, Shape, Size, policy
 from pagehaul.machines import Turn
 from pagehaul.paths import REPO
-from pagehaul.results import Results, load, parse
+from pagehaul.results import Results, Touches, load, parse
 from pagehaul.tables import experiment_table
 
 
@@ -282,6 +282,7 @@ def test_what_is_seen_beside_moves_is_of_both_ways() -> None:
                     found[name] = [ns * (3 if n % 2 else 1) for n, ns in enumerate(found[name])]
             if "touch" in line:
                 found["touch_ns"] = [7 if n % 2 else 5 for n in range(line["reps"])]
+                found["touches"] = [[2, 3], [7, 1]]
             return found
 
     for row in measure(OneWayIsSlow(), "first-folio").rows:
@@ -292,6 +293,10 @@ def test_what_is_seen_beside_moves_is_of_both_ways() -> None:
         assert row.touch is not None
         assert row.touch.moves == len(row.gbps)
         assert (row.touch.p50_ns, row.touch.max_ns) == (7, 7)
+        # Of each turn there are 4.
+        effort = bench.EFFORTS["parallel", True]
+        turns = effort.boots * effort.rounds
+        assert row.touch.all == Touches(4 * turns, 2, 7)
 
 
 def test_non_temporal_reads_before_and_after_moves() -> None:
@@ -445,6 +450,54 @@ def test_settings_are_knobs_of_pagehaul_only() -> None:
     ours = Cell(Shape(4, 64), "pagehaul", "parallel", 2, settings=settings)
     assert ours.knobs["priority"] == "high"
     assert Cell(Shape(4, 64), "vanilla", "serial", settings=settings).knobs == {}
+
+
+def test_policy_forces_what_is_fixed_and_lets_the_kernel_choose_beside_it() -> None:
+    model = Model()
+    results = measure(model, "policy")
+    pagehaul = [line["knobs"] for kernel, line in model.boots[0] if kernel == "pagehaul"]
+    names = ("max_helpers", "parallel_batches", "vm.mt_page_copy", "min_helper_kb", "chunk_kb")
+    forced = {(1, ways, 1, 0, chunk) for ways in (0, 1) for chunk in (16, 64, 128)}
+    assert {tuple(knobs.get(name) for name in names) for knobs in pagehaul} == forced | {
+        (None, None, None, None, None),
+        (0, 0, None, None, None),
+        (1, 1, 2, "auto", 128),
+    }
+    assert max(row.bytes for row in results.rows) == 64 << 20
+    table = experiment_table(results, "policy")
+    assert table.header == (
+        "folios",
+        "vanilla, GB/s",
+        "off",
+        "batch",
+        "2 CPUs, copy, forced",
+        "2 CPUs, forced",
+        "2 CPUs, automatic",
+        "automatic by best fixed",
+    )
+    # All that have 2 CPUs are equally fast. Nobody can share a page.
+    assert {line[-1] for line in table.rows[1:]} == {"1.00 (2 CPUs, copy, forced)"}
+    assert table.rows[0][4:6] == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("shape", "threads", "chunk_kb"),
+    [
+        (Shape(4, 8), 2, 16),
+        (Shape(4, 8), 8, 4),
+        (Shape(4, 7), 2, 12),
+        (Shape(4, 65536), 2, 128),
+        # Base pages are copied 64 at a time, large folios a batch at a time.
+        (Shape(4, 65536), 16, 16),
+        (Shape(64, 4096), 16, 128),
+        (Shape(64, 4096), 32, 64),
+        (Shape(2048, 128), 32, 64),
+    ],
+)
+def test_there_is_a_chunk_for_each_cpu_that_is_forced(
+    shape: Shape, threads: int, chunk_kb: int
+) -> None:
+    assert policy.forced(shape, threads)["chunk_kb"] == str(chunk_kb)
 
 
 def test_packages_of_what_is_measured_are_asked_for(
@@ -653,6 +706,63 @@ def test_other_sources_have_programs_of_their_own(tmp_path: Path, cache: Path) -
         (directory / "Makefile").write_text("$(O)/says: says.sh\n\tcp $< $@\n")
         program = cprogs.build_static(directory) / "says"
         assert program.read_text() == f"echo {clone}\n"
+
+
+WAITS = """\
+#include <stdio.h>
+#include <stdlib.h>
+#include "waits.h"
+
+int main(int argc, char **argv)
+{
+	static struct waits waits;
+
+	for (int i = 2; i < argc; i++)
+		add_wait(&waits, strtoull(argv[i], NULL, 10), strtoull(argv[1], NULL, 10));
+	print_waits("waits", &waits);
+	return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def waits(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[list[int]]]:
+    """What movebench tells of waits by somebody who comes with a period."""
+    directory = tmp_path_factory.mktemp("waits")
+    (directory / "main.c").write_text(WAITS)
+    program = directory / "waits"
+    sources = [directory / "main.c", REPO / "bench" / "waits.c"]
+    command = ["gcc", "-Wall", "-Werror", f"-I{REPO / 'bench'}", "-o", program, *sources]
+    subprocess.run(command, check=True)
+
+    def run(period: int, *times: int) -> list[list[int]]:
+        words = [str(program), str(period), *map(str, times)]
+        found = subprocess.run(words, capture_output=True, text=True, check=True)
+        told: list[list[int]] = json.loads(f"{{{found.stdout.removeprefix(',')}}}")["waits"]
+        return told
+
+    return run
+
+
+def test_a_wait_counts_for_all_touches_that_were_due(
+    waits: Callable[..., list[list[int]]],
+) -> None:
+    assert waits(20) == []
+    assert waits(20, 5, 5, 7) == [[5, 2], [7, 1]]
+    # Due 20, 40 and 60 later.
+    assert waits(20, 63) == [[3, 1], [23, 1], [43, 1], [63, 1]]
+    # Who is due when it is over need not wait.
+    assert waits(20, 60) == [[20, 1], [40, 1], [60, 1]]
+    assert sum(count for _, count in waits(200_000, 1_000_000_000)) == 5000
+
+
+def test_waits_are_told_within_a_percent(waits: Callable[..., list[list[int]]]) -> None:
+    most = 2**64 - 1
+    times = [0, 1, 63, 64, 65, 127, 128, 129, 1000, 12_345, 999_999, 10**9, 10**12, 2**63, most]
+    for ns in times:
+        [[told, count]] = waits(most, ns)
+        assert count == 1
+        assert abs(told - ns) <= ns / 128
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 """Tables, plots and the page, of results made up here."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from pagehaul import plots, report
 from pagehaul.cli import main
-from pagehaul.results import Hog, Integrity, Remap, Results, Row, Touch, compare, dump
+from pagehaul.experiments import Shape
+from pagehaul.experiments.policy import AUTOMATIC, forced
+from pagehaul.results import Hog, Integrity, Remap, Results, Row, Touch, Touches, compare, dump
 from pagehaul.tables import Column, experiment_table, published_table, shape_label
 
 
@@ -78,8 +81,20 @@ def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
             row(experiment, "threads", (2.0, 3.0, 4.0), threads=2, shape=shape),
         ]
     rows += [
-        row("stall", "serial", (2.0, 2.0, 2.0), kernel="vanilla", touch=Touch(9, 500, 8000, 9000)),
-        row("stall", "parallel", (2.0, 3.0, 4.0), threads=2, touch=Touch(9, 375, 6000, 9500)),
+        row(
+            "stall",
+            "serial",
+            (2.0, 2.0, 2.0),
+            kernel="vanilla",
+            touch=Touch(9, 500, 8000, 9000, Touches(900, 200, 2000)),
+        ),
+        row(
+            "stall",
+            "parallel",
+            (2.0, 3.0, 4.0),
+            threads=2,
+            touch=Touch(9, 375, 6000, 9500, Touches(800, 210, 2500)),
+        ),
     ]
     speed = (2.0, 2.0, 2.0)
     rows += [
@@ -209,6 +224,25 @@ def test_an_experiments_table() -> None:
     )
 
 
+def test_the_kernels_own_choice_is_compared_with_the_best_other_one() -> None:
+    speeds = {"serial": 2.0, "batch": 3.0, "threads": 4.0, "parallel": 1.0}
+    rows = [row("policy", "serial", (9.0, 9.0, 9.0), kernel="vanilla")]
+    for method, gbps in speeds.items():
+        helped = method in ("threads", "parallel")
+        settings = forced(Shape(2048, 64), 2) if helped else None
+        rows.append(row("policy", method, (gbps,) * 3, threads=1 + helped, settings=settings))
+    rows.append(row("policy", "parallel", (3.0,) * 3, threads=2, settings=dict(AUTOMATIC)))
+    made = Results({}, compare(rows), Integrity(1, 0, 0))
+    table = experiment_table(made, "policy")
+    assert table.rows[0][-1] == "0.75 (2 CPUs, copy, forced)"
+    assert "owes something to chance" in table.caption
+    # Without one of the two there is nothing to compare.
+    alone = Results({}, compare([rows[0], rows[-1]]), Integrity(1, 0, 0))
+    assert experiment_table(alone, "policy").rows[0][-1] == ""
+    fixed = Results({}, compare(rows[:-1]), Integrity(1, 0, 0))
+    assert experiment_table(fixed, "policy").header[-1] == "2 CPUs, forced"
+
+
 def test_callers_of_vanilla_stand_before_pagehaul() -> None:
     table = experiment_table(results(), "callers")
     assert table.header[1:3] == ("vanilla, GB/s", "vanilla, 4 callers")
@@ -222,11 +256,29 @@ def test_path_length_is_compared_by_instructions() -> None:
     )
 
 
-def test_stalls_are_compared_by_their_medians() -> None:
+def test_stalls_are_compared_by_all_touches() -> None:
     table = experiment_table(results(), "stall")
+    shape = "2 MB x 64"
     assert table.rows == (
-        ("2 MB x 64", "vanilla", "9", "0.5", "8.0", "9.0", "1.00", "1.00x"),
-        ("2 MB x 64", "2 CPUs", "9", "0.4", "6.0", "9.5", "0.75", "1.50x"),
+        (shape, "vanilla", "900", "0.2", "2.0", "1.00", "9.0", "9", "0.5 (1.00)", "1.00x"),
+        (shape, "2 CPUs", "800", "0.2", "2.5", "1.25", "9.5", "9", "0.4 (0.75)", "1.50x"),
+    )
+    assert "Accelerator: tcg" in table.caption
+
+
+def test_stalls_of_which_the_longest_were_kept() -> None:
+    ours, base = Touch(9, 375, 6000, 9500), Touch(9, 500, 8000, 9000)
+    speed = (2.0, 2.0, 2.0)
+    rows = [
+        row("stall", "serial", speed, kernel="vanilla", touch=base),
+        row("stall", "parallel", speed, threads=2, touch=ours),
+        row("stall", "threads", speed, threads=2, touch=replace(ours, all=Touches(5, 1, 2))),
+    ]
+    table = experiment_table(Results({}, compare(rows), Integrity(1, 0, 0)), "stall")
+    shape, longest = "2 MB x 64", ("9.5", "9", "0.4 (0.75)", "1.00x")
+    assert table.rows[1:] == (
+        (shape, "2 CPUs", "", "", "", "", *longest),
+        (shape, "2 CPUs, copy", "5", "0.0", "0.0", "", *longest),
     )
 
 

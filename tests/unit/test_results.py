@@ -18,6 +18,7 @@ from pagehaul.results import (
     Results,
     Row,
     Touch,
+    Touches,
     compare,
     dump,
     hog_of,
@@ -192,20 +193,63 @@ def test_unreadable_files_are_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_percentiles_of_touches() -> None:
-    assert touch_of([]) is None
-    assert touch_of([7]) == Touch(1, 7, 7, 7)
-    assert touch_of(list(range(1000, -1, -1))) == Touch(1001, 500, 990, 1000)
+    assert touch_of([], []) is None
+    assert touch_of([7], []) == Touch(1, 7, 7, 7)
+    assert touch_of(list(range(1000, -1, -1)), [{}]) == Touch(1001, 500, 990, 1000)
+
+
+@pytest.mark.parametrize(
+    ("counts", "p50", "p99"),
+    [
+        ({5: 1}, 5, 5),
+        ({5: 1, 9: 1}, 5, 9),
+        ({2000: 1, 300: 99}, 300, 300),
+        ({2000: 2, 300: 98}, 300, 2000),
+        ({1: 50, 2: 49, 3: 1}, 1, 2),
+        ({1: 49, 2: 51}, 2, 2),
+    ],
+)
+def test_percentiles_of_all_touches(counts: dict[int, int], p50: int, p99: int) -> None:
+    touch = touch_of([2000], [counts])
+    assert touch is not None
+    assert touch.all == Touches(sum(counts.values()), p50, p99)
+
+
+def test_a_turn_with_a_long_wait_does_not_decide() -> None:
+    touch = touch_of([900], [{3: 98, 5: 2}, {3: 10, 900: 90}, {4: 98, 6: 2}])
+    assert touch is not None
+    assert touch.all == Touches(300, 4, 6)
 
 
 def test_touches_survive_a_file(tmp_path: Path) -> None:
     entry = document()
+    # As it was before all touches were kept.
     entry["rows"][0]["touch"] = {"moves": 3, "p50_ns": 1, "p99_ns": 2, "max_ns": 3}
+    every = {"count": 9, "p50_ns": 1, "p99_ns": 2}
+    entry["rows"][1]["touch"] = {"moves": 3, "p50_ns": 1, "p99_ns": 2, "max_ns": 3, "all": every}
     results = parse(entry, "f")
-    assert results.rows[0].touch == Touch(3, 1, 2, 3) and results.rows[1].touch is None
+    assert results.rows[0].touch == Touch(3, 1, 2, 3)
+    assert results.rows[1].touch == Touch(3, 1, 2, 3, Touches(9, 1, 2))
     dump(results, tmp_path / "f.json")
     assert load(tmp_path / "f.json") == results
     entry["rows"][0]["touch"]["max_ns"] = -1
     with pytest.raises(PagehaulError, match=r"touch\.max_ns"):
+        parse(entry, "f")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("count", 0, r"touch\.all\.count: must be positive"),
+        ("p50_ns", 3, r"touch\.all\.p50_ns: 3 is above p99_ns"),
+        ("p99_ns", 2.5, r"touch\.all\.p99_ns: 2.5 is not a whole number"),
+    ],
+)
+def test_wrong_touches_are_refused(field: str, value: float, message: str) -> None:
+    entry = document()
+    every = {"count": 9, "p50_ns": 1, "p99_ns": 2} | {field: value}
+    entry["rows"][1]["touch"] = {"moves": 3, "p50_ns": 1, "p99_ns": 2, "max_ns": 3, "all": every}
+    with pytest.raises(PagehaulError, match=message):
         parse(entry, "f")
 
 

@@ -76,9 +76,9 @@ class Cell:
     take whole batches besides, as is the default), "dma" (the caller leaves the copies to
     `channels` channels of dcbm), "hybrid" (it copies as well) or "faults" (`threads` threads do
     what the load says, and nothing is moved by a call). An optional cell is left out, with a note,
-    where the machine cannot provide its memory, or its channels. touch_us are the microseconds
-    between two touches of the memory by a thread of its own, 0 for none. With remaps, the kernel is
-    asked when each folio is accessible again. cache_kb is other memory, in KiB, that is brought
+    where the machine cannot provide its memory, or its channels. touch_us are the microseconds from
+    one touch of the memory to the next by a thread of its own, 0 for none. With remaps, the kernel
+    is asked when each folio is accessible again. cache_kb is other memory, in KiB, that is brought
     into the caches before each move; it and what has moved are read after it, 0 for neither.
     settings are knobs besides those that make the method. hogs are workers of stress-ng that want
     all CPUs meanwhile. condition names what else differs between cells that are not to be compared

@@ -9,7 +9,7 @@ FOLIO_KB = (4, 2048)
 QUICK_TOTAL_MB = 64
 FULL_TOTAL_MB = 256
 
-# Microseconds between two touches: the CPU of the thread is idle most of the time.
+# Microseconds from one touch to the next: the CPU of the thread is idle most of the time.
 TOUCH_US = 200
 
 
@@ -20,4 +20,4 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return tuple(replace(cell, touch_us=TOUCH_US) for cell in cells)
 
 
-EXPERIMENT = Experiment("stall", "The longest wait for memory that moves", "parallel", _cells)
+EXPERIMENT = Experiment("stall", "Waits for memory that moves", "parallel", _cells)

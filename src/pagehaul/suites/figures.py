@@ -10,9 +10,11 @@ from pagehaul import bench, build, cprogs, report, results
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size
 from pagehaul.experiments.cell import BASE_PAGE, compare_methods
 from pagehaul.experiments.path_length import SMALL
+from pagehaul.experiments.policy import forced
+from pagehaul.experiments.stall import TOUCH_US
 from pagehaul.machines import Guests
 from pagehaul.paths import REPO
-from pagehaul.results import Results, Row
+from pagehaul.results import Results, Row, Touch
 from pagehaul.suites.outcomes import Outcome, failed, passed, verdict
 
 # Instructions of one CPU for each page moved, as a multiple of the unmodified kernel's.
@@ -23,12 +25,21 @@ MAX_PATH_SMALL = 1.02
 
 _SMOKE_SHAPES = (Shape(4, 1024), Shape(64, 64), Shape(2048, 8))
 _TRACED = Shape(4, 512)
+# So little that the kernel asks nobody to help with it, unless that is forced.
+_LITTLE = Shape(4, 32)
+_LITTLE_CPUS = 2
+_TOUCHED = Shape(4, 2048)
 
 
 def _smoke_cells(size: Size) -> tuple[Cell, ...]:
     cells = compare_methods(size.fitting(_SMOKE_SHAPES), size)
     traced = compare_methods([_TRACED], size, ("parallel",))
-    return cells + tuple(replace(cell, remaps=True, condition="traced") for cell in traced)
+    # In this order: what one has set must not be there for the other.
+    little = Cell(_LITTLE, "pagehaul", "parallel", _LITTLE_CPUS, condition="little")
+    cells += (replace(little, settings=forced(_LITTLE, _LITTLE_CPUS)), little)
+    cells += tuple(replace(cell, remaps=True, condition="traced") for cell in traced)
+    touched = compare_methods([_TOUCHED], size, ("parallel",))
+    return cells + tuple(replace(cell, touch_us=TOUCH_US, condition="touched") for cell in touched)
 
 
 _SMOKE = Experiment("smoke", "A little of everything", "parallel", _smoke_cells)
@@ -72,6 +83,8 @@ def smoke() -> list[Outcome]:
             )
         )
     outcomes.append(check_remaps(measured.rows))
+    outcomes += check_forced(measured.rows)
+    outcomes.append(check_touches(measured.rows))
     with TemporaryDirectory(prefix="pagehaul-smoke-") as directory:
         path = Path(directory) / "smoke.json"
         results.dump(measured, path)
@@ -92,6 +105,49 @@ def check_remaps(rows: Iterable[Row]) -> Outcome:
     if {row.kernel for row in traced} != {"vanilla", "pagehaul"}:
         wrong.append("not traced on both kernels")
     return verdict("the first and the last folio are back within the call", "; ".join(wrong))
+
+
+def check_touches(rows: Iterable[Row]) -> Outcome:
+    """Return a test that all touches are kept, and not only the longest of each move."""
+    touched = [row for row in rows if row.touch is not None]
+    wrong = [
+        f"{row.method} on {row.kernel}: {row.touch}"
+        for row in touched
+        if row.touch is not None and not _all_kept(row.touch)
+    ]
+    if {row.kernel for row in touched} != {"vanilla", "pagehaul"}:
+        wrong.append("not measured on both kernels")
+    return verdict("all touches are kept", "; ".join(wrong))
+
+
+def _all_kept(touch: Touch) -> bool:
+    every = touch.all
+    # There is a longest one there, and one back.
+    if every is None or every.count <= 2 * touch.moves:
+        return False
+    # Steps of the histogram are less than that.
+    return 0 < every.p99_ns <= touch.max_ns * 1.01
+
+
+def check_forced(rows: Iterable[Row]) -> list[Outcome]:
+    """Return tests that help is asked for where that is forced, and not after that."""
+    little = [row for row in rows if row.condition == "little"]
+    # Asked in vain is asked as well.
+    asked = {
+        bool(row.settings): sum(
+            row.counters.get(f"migrate_copy.{name}", 0) for name in ("helpers_woken", "alone_busy")
+        )
+        for row in little
+    }
+    if set(asked) != {True, False}:
+        return [failed("help with little, forced and not", "both were not measured")]
+    return [
+        verdict("help with little can be forced", "" if asked[True] else "nobody was asked"),
+        verdict(
+            "settings are put back after a cell",
+            f"{asked[False]} times somebody was asked to help with little" if asked[False] else "",
+        ),
+    ]
 
 
 def path_length() -> list[Outcome]:
