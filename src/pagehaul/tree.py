@@ -65,6 +65,12 @@ def digest(tree: Path) -> str:
     return hashlib.sha256(json.dumps(_read_state(tree), sort_keys=True).encode()).hexdigest()
 
 
+def patched_sources(patches: Path = PATCHES) -> list[str]:
+    """Names of the kernel's own C files that the patches change."""
+    text = "".join(path.read_text(encoding="utf-8") for path in sorted(patches.glob("*.patch")))
+    return sorted(set(re.findall(r"^\+\+\+ b/(\S+\.c)$", text, re.MULTILINE)))
+
+
 def tree_dir() -> Path:
     """Directory of the trees."""
     path = cache_dir() / "tree"

@@ -65,7 +65,7 @@ _SPLATS = re.compile(
     r"|watchdog: .*hard LOCKUP"
     r"|UBSAN: |KCSAN: "
     r"|kmemleak: \d+ new suspected memory leaks"
-    r"|pagealloc: memory corruption"
+    r"|pagealloc: (?:memory corruption|single bit error)"
     # Who looks for mistakes, and gives up: from there on its silence says nothing.
     r"|DMA-API: (?:cacheline tracking ENOMEM|debugging out of memory)"
     r"|ODEBUG: Out of memory"

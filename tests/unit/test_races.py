@@ -8,14 +8,75 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import races
+from pagehaul import races, source, tree
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 
+# A file of the kernel before and after our patches.
+BEFORE = """
+static int counter;
+static const char * const names[] =
+{
+	"none"
+};
+
+/* Not in this way: changed() { */
+int kept(int a)
+{
+	return a;
+}
+
+int changed(int a)
+{
+	return a;
+}
+
+static __attribute__((noinline)) int
+kept_too(void)
+{
+	return counter;
+}
+
+static inline __attribute__((always_inline)) int inlined(int a)
+{
+	return a;
+}
+
+int caller(int a)
+{
+	return inlined(a) + kept_too();
+}
+
+int not_a_caller(int not_inlined)
+{
+	return not_inlined;
+}
+"""
+AFTER = (
+    BEFORE.replace("changed(int a)\n{\n", "changed(int a)\n{\n\ta++;\n").replace(
+        "inlined(int a)\n{\n", "inlined(int a)\n{\n\ta--;\n"
+    )
+    + """
+int added(int a,
+	int b)
+{
+	if (a) {
+		return b;
+	}
+	return a;
+}
+"""
+)
+
 
 @pytest.fixture
-def kernel(tmp_path: Path) -> Kernel:
-    """Return a kernel that looks for races, with one object file of ours and one of others."""
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """Return a kernel that looks for races, with object files of ours, of others, and of both."""
+    pristine = tmp_path / "pristine"
+    (pristine / "mm").mkdir(parents=True)
+    (pristine / "mm/gup.c").write_text(BEFORE)
+    monkeypatch.setattr(source, "ensure", lambda: pristine)
+    monkeypatch.setattr(tree, "patched_sources", lambda: ["mm/gup.c", "mm/not_configured.c"])
     for name, code in (
         (
             "mm/migrate_copy/batch.o",
@@ -24,17 +85,48 @@ def kernel(tmp_path: Path) -> Kernel:
             "void folio_migrate_flags(void) {}",
         ),
         ("mm/filemap.o", "void theirs(void) {}"),
+        ("mm/gup.o", AFTER),
     ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        source = path.with_suffix(".c")
-        source.write_text(code)
-        subprocess.run(["gcc", "-O0", "-c", "-o", path, source], check=True)
+        text = path.with_suffix(".c")
+        text.write_text(code)
+        subprocess.run(["gcc", "-O0", "-c", "-o", path, text], check=True)
     return Kernel("kcsan", tmp_path, tmp_path / "image", tmp_path / "config", "6.12.99")
 
 
 def test_functions_of_our_objects_are_ours(kernel: Kernel) -> None:
-    assert races.functions(kernel) == {"folio_migrate_flags", "ours", "race", "start"}
+    assert {"folio_migrate_flags", "ours", "race", "start"} <= races.functions(kernel)
+
+
+def test_functions_that_the_patches_add_or_change_are_ours(kernel: Kernel) -> None:
+    ours = races.functions(kernel) - {"folio_migrate_flags", "ours", "race", "start"}
+    # What is inlined is found where it was inlined.
+    assert ours == {"added", "caller", "changed"}
+
+
+def test_functions_of_a_file_are_found() -> None:
+    assert list(races.definitions(AFTER)) == [
+        "kept",
+        "changed",
+        "kept_too",
+        "inlined",
+        "caller",
+        "not_a_caller",
+        "added",
+    ]
+    call = "SYSCALL_DEFINE3(mbind, int, a,\n\t\tint, b)\n{\n\treturn 0;\n}\n"
+    assert list(races.definitions(call)) == ["__do_sys_mbind"]
+
+
+def test_what_is_inlined_stands_under_the_names_of_its_callers() -> None:
+    defined = races.definitions(
+        "int a(void)\n{\n\treturn b();\n}\n\nint b(void)\n{\n\treturn a();\n}\n\n"
+        "int c(void)\n{\n\treturn a();\n}\n\nSYSCALL_DEFINE0(d)\n{\n\treturn b();\n}\n"
+    )
+    symbols = {"c", "__se_sys_d"}
+    assert races.compiled_into({"b"}, defined, symbols) == {"c", "__do_sys_d", "__se_sys_d"}
+    assert races.compiled_into({"c"}, defined, symbols) == {"c"}
 
 
 @pytest.mark.parametrize(
@@ -45,8 +137,12 @@ def test_functions_of_our_objects_are_ours(kernel: Kernel) -> None:
         ("data-race in ours.isra.0 / theirs", False),
         ("data-race in start+0x12/0x40", False),
         ("data-race in ours_not / restart", True),
+        ("data-race in kept / kept_too", True),
+        ("data-race in added / theirs", False),
+        ("data-race in theirs / caller", False),
         ("data-race in start [dcbm] / theirs", False),
         ("data-race in folio_migrate_flags / migration_entry_wait_on_locked\r", True),
+        ("data-race in alloc_migration_target / copy_page_range\r", True),
         ("data-race in folio_migrate_flags / theirs", False),
         ("data-race in folio_migrate_flags / migration_entry_wait_on_locked_too", False),
     ],

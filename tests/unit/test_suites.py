@@ -15,7 +15,7 @@ import pytest
 from pagehaul import build, cli, cprogs, host, suites, vm
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
-from pagehaul.results import Remap, Row
+from pagehaul.results import Remap, Row, Touch, Touches
 from pagehaul.suites import arm64, figures, guests, lint, tap, unit
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary
 
@@ -273,6 +273,56 @@ def test_small_moves_have_a_bound_of_their_own() -> None:
     outcomes = figures.check_path_length(rows)
     assert [outcome.status for outcome in outcomes] == [Status.PASSED, Status.PASSED, Status.FAILED]
     assert outcomes[2].name.startswith("4 KB x 8, parallel")
+
+
+@pytest.mark.parametrize(
+    ("kernels", "every", "status"),
+    [
+        (("vanilla", "pagehaul"), Touches(7, 300, 2_010_000), Status.PASSED),
+        # The longest there and back, three times.
+        (("vanilla", "pagehaul"), Touches(6, 300, 900), Status.FAILED),
+        (("vanilla", "pagehaul"), Touches(7, 300, 2_030_000), Status.FAILED),
+        (("vanilla", "pagehaul"), None, Status.FAILED),
+        (("vanilla",), Touches(7, 300, 900), Status.FAILED),
+        ((), None, Status.FAILED),
+    ],
+)
+def test_all_touches_are_kept(
+    kernels: Sequence[str], every: Touches | None, status: Status
+) -> None:
+    touch = Touch(3, 1_000_000, 2_000_000, 2_000_000, every)
+    rows = [replace(row(kernel, "serial", None), touch=touch) for kernel in kernels]
+    outcome = figures.check_touches([row("vanilla", "serial", None), *rows])
+    assert outcome.status is status
+
+
+@pytest.mark.parametrize(
+    ("forced", "plain", "bad"),
+    [
+        ({"helpers_woken": 9}, {}, []),
+        # Nobody was idle.
+        ({"alone_busy": 9}, {"helpers_woken": 0}, []),
+        ({}, {}, ["help with little can be forced"]),
+        ({"helpers_woken": 9}, {"helpers_woken": 9}, ["settings are put back after a cell"]),
+        ({"helpers_woken": 9}, {"alone_busy": 1}, ["settings are put back after a cell"]),
+        ({"helpers_woken": 9}, None, ["help with little, forced and not"]),
+    ],
+)
+def test_help_is_forced_where_that_is_set(
+    forced: dict[str, int], plain: dict[str, int] | None, bad: list[str]
+) -> None:
+    rows = [
+        replace(
+            row("pagehaul", "parallel", None, 32),
+            condition="little",
+            settings=settings,
+            counters={f"migrate_copy.{name}": count for name, count in counters.items()},
+        )
+        for settings, counters in (({"vm.mt_page_copy": "1"}, forced), ({}, plain))
+        if counters is not None
+    ]
+    outcomes = figures.check_forced([row("vanilla", "serial", None), *rows])
+    assert [each.name for each in outcomes if each.status is Status.FAILED] == bad
 
 
 def test_path_length_that_was_not_measured_fails() -> None:

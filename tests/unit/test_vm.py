@@ -87,6 +87,7 @@ def test_nothing_is_left_in_the_cache(boot: Booted, cache: Path) -> None:
         "general protection fault, probably for non-canonical address 0xdead000000000122",
         "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
         "pagealloc: memory corruption",
+        "pagealloc: single bit error",
         "DMA-API: cacheline tracking ENOMEM, dma-debug disabled",
         "DMA-API: debugging out of memory - disabling",
         "ODEBUG: Out of memory. ODEBUG disabled",

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import build, host, source, ui
+from pagehaul import build, host, source, tree, ui
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, verdict
 
@@ -159,9 +159,7 @@ def _compiler() -> list[Outcome]:
 
 def patched_objects() -> list[str]:
     """Objects of the kernel's own files that our patches change."""
-    patches = sorted((REPO / "patches").rglob("*.patch"))
-    text = "".join(path.read_text(encoding="utf-8") for path in patches)
-    return sorted({f"{name}.o" for name in re.findall(r"^\+\+\+ b/(\S+)\.c$", text, re.MULTILINE)})
+    return [str(Path(name).with_suffix(".o")) for name in tree.patched_sources()]
 
 
 def find_warnings(output: str) -> set[str]:
