@@ -26,6 +26,8 @@
 #define ROUNDS		100
 #define OFFLINE_TRIES	10
 #define TIMEOUT		120
+/* For DAMON to move a region. */
+#define DAMON_S		10
 
 /* Several batches for several CPUs, which share no less than 128 pages. */
 #define MIN_PAGES	512
@@ -52,6 +54,7 @@ enum move_by {
 	CPUSET,
 	COMPACTION,
 	OFFLINE,
+	DAMON,
 	NR_METHODS,
 };
 
@@ -64,13 +67,14 @@ static const char * const method_names[NR_METHODS] = {
 	[CPUSET]	= "cpuset",
 	[COMPACTION]	= "compaction",
 	[OFFLINE]	= "offline",
+	[DAMON]		= "damon",
 };
 
 /*
  * Compaction leaves folios alone that are as large as a page block (2 MB), and
  * cannot thin out what KSM has merged or what must stay in the swap cache. 1 GB
  * pages have nowhere else to go on their node. Only the kernel itself can move
- * page cache that nobody maps.
+ * page cache that nobody maps. DAMON takes what is on the LRU lists.
  *
  * 1 GB pages need MPOL_MF_MOVE_ALL: hugetlb_pmd_shared() reads the share count
  * of their PUD table, which 6.12 initializes for PMD tables only, so that mbind()
@@ -78,9 +82,10 @@ static const char * const method_names[NR_METHODS] = {
  */
 #define BY_CALLS	(METHOD(MOVE_PAGES) | METHOD(MBIND) | \
 			 METHOD(MIGRATE_PAGES) | METHOD(CPUSET))
-#define BY_KERNEL	(METHOD(COMPACTION) | METHOD(OFFLINE))
+#define BY_KERNEL	(METHOD(COMPACTION) | METHOD(OFFLINE) | METHOD(DAMON))
 #define BY_ALL		(BY_CALLS | BY_KERNEL)
-#define LARGE		(BY_CALLS | METHOD(OFFLINE))
+#define POOL		(BY_CALLS | METHOD(OFFLINE))
+#define LARGE		(POOL | METHOD(DAMON))
 
 static struct {
 	struct kind kind;
@@ -109,7 +114,7 @@ static struct {
 	  BY_ALL },
 	{ { "tmpfs_huge", BACK_TMPFS_HUGE, 2 * MB, 16 * MB }, LARGE },
 	{ { "tmpfs_huge_unmapped", BACK_TMPFS_HUGE, 2 * MB, 16 * MB,
-	    KIND_UNMAPPED }, METHOD(OFFLINE) },
+	    KIND_UNMAPPED }, METHOD(OFFLINE) | METHOD(DAMON) },
 	{ { "ext4", BACK_EXT4, OF_PAGES(1), 8 * MB, KIND_UNBATCHED }, BY_ALL },
 	{ { "ext4_unmapped", BACK_EXT4, OF_PAGES(1), 8 * MB,
 	    KIND_UNBATCHED | KIND_UNMAPPED }, BY_KERNEL },
@@ -119,8 +124,8 @@ static struct {
 	{ { "xfs_64k", BACK_XFS, 64 * KB, 8 * MB }, BY_ALL },
 	{ { "xfs_unmapped", BACK_XFS, OF_PAGES(1), 8 * MB, KIND_UNMAPPED },
 	  BY_KERNEL },
-	{ { "hugetlb_2m", BACK_HUGETLB, 2 * MB, 16 * MB }, LARGE },
-	{ { "hugetlb_2m_shared", BACK_HUGETLB_SHARED, 2 * MB, 16 * MB }, LARGE },
+	{ { "hugetlb_2m", BACK_HUGETLB, 2 * MB, 16 * MB }, POOL },
+	{ { "hugetlb_2m_shared", BACK_HUGETLB_SHARED, 2 * MB, 16 * MB }, POOL },
 	{ { "hugetlb_1g", BACK_HUGETLB, 1 * GB, 1 * GB, KIND_SHARED },
 	  BY_CALLS },
 };
@@ -441,6 +446,75 @@ static bool by_offlining(struct region *r, enum copy_mode mode, int node)
 				    !(kind->flags & KIND_UNBATCHED));
 }
 
+/*
+ * Pages that are in such a range of physical memory. Where no folio of that size
+ * is free on the other node, it is split, and each page goes its own way.
+ */
+static size_t in_range(struct region *r, uint64_t *pfns, uint64_t first,
+		       uint64_t last)
+{
+	size_t n = r->map ? r->size / PAGE : region_pfns(r, pfns);
+	size_t i, count = 0;
+
+	for (i = 0; i < n; i++) {
+		uint64_t pfn = r->map ? page_pfn(r->map + i * PAGE) : pfns[i];
+
+		count += pfn >= first && pfn <= last;
+	}
+	return count;
+}
+
+/* From node to node again, by a kdamond that is told where the folios are. */
+static bool by_damon(struct region *r, enum copy_mode mode, int from, int to)
+{
+	uint64_t *pfns = calloc(r->size / r->folio, sizeof(*pfns));
+	uint64_t first, last, applied;
+	size_t n, i, left, moved = 0;
+	struct evidence ev;
+	int round, tmp;
+	bool ok = true;
+	double end;
+
+	evidence_start(&ev, mode);
+	for (round = 0; ok && round < ROUNDS; round++) {
+		n = region_pfns(r, pfns);
+		for (i = 0, first = UINT64_MAX, last = 0; i < n; i++) {
+			first = pfns[i] < first ? pfns[i] : first;
+			last = pfns[i] > last ? pfns[i] : last;
+		}
+		last += r->folio / PAGE - 1;
+		require(!damon_start(first * PAGE, (last + 1) * PAGE, to),
+			"cannot start DAMON");
+		end = now() + DAMON_S;
+		do {
+			/*
+			 * DAMON leaves alone what a CPU has not put on the LRU
+			 * lists yet. This moves nothing, but has them do so.
+			 */
+			sys_migrate_pages(0, to, to);
+			usleep(20000);
+			left = in_range(r, pfns, first, last);
+		} while (left && now() < end);
+		applied = damon_stop();
+		require(!left && applied,
+			"DAMON has left %zu pages, and moved something %llu times",
+			left, (unsigned long long)applied);
+		/* Where page cache is that nobody maps, only its address says. */
+		ok = (r->kind->flags & KIND_UNMAPPED || region_on_node(r, to)) &&
+		     region_intact(r);
+		moved += region_folios(r);
+		tmp = from;
+		from = to;
+		to = tmp;
+		if (round && (evidence_helpers(&ev) ||
+			      r->kind->flags & KIND_UNBATCHED))
+			break;
+	}
+	free(pfns);
+	return ok && evidence_check(&ev, moved, r->folio,
+				    !(r->kind->flags & KIND_UNBATCHED));
+}
+
 struct variant {
 	const struct kind *kind;
 	enum move_by method;
@@ -456,6 +530,8 @@ static void test_content(const void *arg)
 
 	mode_enter(variant->mode);
 	nodes_find(&from, &to);
+	if (variant->method == DAMON && !file_exists(DAMON_DIR))
+		skip("this kernel has no DAMON");
 	if (variant->method == OFFLINE)
 		avoid_fixed_blocks(from);
 	region_make(&r, variant->kind, from, variant->method == COMPACTION);
@@ -467,6 +543,9 @@ static void test_content(const void *arg)
 		break;
 	case OFFLINE:
 		ok = by_offlining(&r, variant->mode, from);
+		break;
+	case DAMON:
+		ok = by_damon(&r, variant->mode, from, to);
 		break;
 	default:
 		require(region_on_node(&r, from), "not where it was made");

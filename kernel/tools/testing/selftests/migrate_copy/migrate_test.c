@@ -21,7 +21,6 @@
 
 #define STATS_DIR	KNOB_DIR "/stats"
 #define LARGER_BATCH_PAGES	4096
-#define BATCH_PAGES		512
 
 /* Why the running test is skipped; shared with its process. */
 static char *skip_reason;
@@ -695,6 +694,55 @@ void nodes_find(int *from, int *to)
 	*to = *from == first ? second : first;
 }
 
+#define DAMON_CONTEXT	DAMON_DIR "/0/contexts/0"
+#define DAMON_SCHEME	DAMON_CONTEXT "/schemes/0"
+
+int damon_start(uint64_t start, uint64_t end, int node)
+{
+	/* Looks often, and takes everything, whether it is used or not. */
+	const struct {
+		const char *file;
+		uint64_t value;
+	} numbers[] = {
+		{ DAMON_CONTEXT "/monitoring_attrs/intervals/sample_us", 1000 },
+		{ DAMON_CONTEXT "/monitoring_attrs/intervals/aggr_us", 5000 },
+		{ DAMON_CONTEXT "/monitoring_attrs/intervals/update_us", 100000 },
+		{ DAMON_CONTEXT "/monitoring_attrs/nr_regions/min", 3 },
+		{ DAMON_CONTEXT "/monitoring_attrs/nr_regions/max", 10 },
+		{ DAMON_CONTEXT "/targets/nr_targets", 1 },
+		{ DAMON_CONTEXT "/targets/0/regions/nr_regions", 1 },
+		{ DAMON_CONTEXT "/targets/0/regions/0/start", start },
+		{ DAMON_CONTEXT "/targets/0/regions/0/end", end },
+		{ DAMON_CONTEXT "/schemes/nr_schemes", 1 },
+		{ DAMON_SCHEME "/target_nid", node },
+		{ DAMON_SCHEME "/access_pattern/sz/max", UINT64_MAX },
+		{ DAMON_SCHEME "/access_pattern/nr_accesses/max", UINT32_MAX },
+		{ DAMON_SCHEME "/access_pattern/age/max", UINT32_MAX },
+	};
+	int err;
+	size_t i;
+
+	err = file_write(DAMON_DIR "/nr_kdamonds", "1") ?:
+	      file_write(DAMON_DIR "/0/contexts/nr_contexts", "1") ?:
+	      file_write(DAMON_CONTEXT "/operations", "paddr");
+	for (i = 0; !err && i < ARRAY_SIZE(numbers); i++)
+		err = file_write_number(numbers[i].file, numbers[i].value);
+	return err ?: file_write(DAMON_SCHEME "/action", "migrate_cold") ?:
+		      file_write(DAMON_DIR "/0/state", "on");
+}
+
+uint64_t damon_stop(void)
+{
+	uint64_t applied = 0;
+
+	/* An error of the first is no loss of more than a count. */
+	file_write(DAMON_DIR "/0/state", "update_schemes_stats");
+	file_write(DAMON_DIR "/0/state", "off");
+	file_read_number(DAMON_SCHEME "/stats/nr_applied", &applied);
+	file_write(DAMON_DIR "/nr_kdamonds", "0");
+	return applied;
+}
+
 int page_node(void *addr)
 {
 	int status = -1;
@@ -773,11 +821,16 @@ uint64_t page_pfn(const void *addr)
 	return entry & PAGEMAP_PRESENT ? entry & PAGEMAP_PFN : 0;
 }
 
+void pfn_flags_of(uint64_t pfn, uint64_t *flags, size_t n)
+{
+	numbers_at(&kpageflags, pfn, flags, n);
+}
+
 uint64_t pfn_flags(uint64_t pfn)
 {
 	uint64_t flags;
 
-	numbers_at(&kpageflags, pfn, &flags, 1);
+	pfn_flags_of(pfn, &flags, 1);
 	return flags;
 }
 

@@ -71,6 +71,9 @@ enum copy_mode { MODE_PLAIN, MODE_OFF, MODE_BATCH, MODE_THREADS, MODE_PARALLEL,
 unsigned int modes_wanted(int nr, char **names);
 extern const char * const mode_names[NR_MODES];
 
+/* Base pages of a batch, but of MODE_THREADS. */
+#define BATCH_PAGES	512
+
 /* Puts the kernel in that mode, or skips the test. */
 void mode_enter(enum copy_mode mode);
 
@@ -173,14 +176,25 @@ int sys_mbind(const void *addr, unsigned long size, int mode, int node,
 	      unsigned int flags);
 int sys_migrate_pages(int pid, int from, int to);
 
+/*
+ * DAMON moves what is in a range of physical memory to a node (migrate_cold),
+ * until it is stopped; the latter returns how often it has moved something.
+ */
+#define DAMON_DIR	"/sys/kernel/mm/damon/admin/kdamonds"
+int damon_start(uint64_t start, uint64_t end, int node);
+uint64_t damon_stop(void);
+
 /* Physical addresses. */
 /* Bits of /proc/kpageflags. */
+#define KPF_LOCKED		0x00001ULL
 #define KPF_SWAPCACHE		0x02000ULL
 #define KPF_COMPOUND_HEAD	0x08000ULL
 #define KPF_COMPOUND_TAIL	0x10000ULL
 #define KPF_HWPOISON		0x80000ULL
+#define KPF_RESERVED		0x100000000ULL
 uint64_t page_pfn(const void *addr);
 uint64_t pfn_flags(uint64_t pfn);
+void pfn_flags_of(uint64_t pfn, uint64_t *flags, size_t n);
 /* Size of the folio at this address in bytes, 0 if there is none. */
 size_t folio_size_at(const void *addr);
 
@@ -206,6 +220,7 @@ enum backing {
 	BACK_HUGETLB,
 	BACK_HUGETLB_SHARED,
 	BACK_MEMFD,
+	BACK_RAMFS,
 };
 
 /* Properties of a kind of memory. */

@@ -22,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -73,6 +74,15 @@
 #define TAKEN_MAX_TIMES	40
 /* Moves of which the fastest tells the usual time. */
 #define TAKEN_ALONE	5
+/*
+ * Moves beside a task that comes when a helper has begun, how many of them without
+ * it tell how long one takes, how long it must have been there in all (s), and the
+ * least of that time that it must have had the CPU for.
+ */
+#define COMER_MOVES	16
+#define COMER_ALONE	4
+#define COMER_MIN_S	0.2
+#define COMER_SHARE	0.8
 #define HOTPLUG_S	12
 #define HOTPLUG_MIN	4
 
@@ -87,6 +97,12 @@ static const struct kind base_pages = {
 static const struct kind many_pages = {
 	.name = "base", .backing = BACK_ANON, .folio = OF_PAGES(1),
 	.size = 24 * MB,
+};
+
+/* A move of these lasts several times as long as a task may have a CPU for. */
+static const struct kind long_pages = {
+	.name = "base", .backing = BACK_ANON, .folio = OF_PAGES(1),
+	.size = 64 * MB,
 };
 
 static const struct kind huge_pages = {
@@ -635,12 +651,26 @@ static void test_cpuset(const void *arg)
 	in_group(list, pinned ? move_pinned : move_within, allowed);
 }
 
-/* When a hog takes its CPU, and whether it is to leave it again. */
+/*
+ * When a hog takes its CPU, and whether it is to leave it again. Which turn it has
+ * left, and for how long it wanted the CPU and had it, in all turns.
+ */
 struct turns {
 	atomic_uint go;
 	atomic_uint stop;
 	atomic_uint delay_us;
+	atomic_uint left;
+	double wanted_s;
+	double had_s;
 };
+
+static double cpu_time(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
 
 /* Takes the CPU after a time, each time it is told to, and until it is told. */
 static void take_turns(struct turns *turns)
@@ -648,12 +678,19 @@ static void take_turns(struct turns *turns)
 	unsigned int turn = 0;
 
 	for (;;) {
+		double start, had;
+
 		while (turns->go == turn)
 			usleep(100);
 		turn = turns->go;
 		usleep(turns->delay_us);
+		start = now();
+		had = cpu_time();
 		while (turns->stop < turn)
 			;
+		turns->wanted_s += now() - start;
+		turns->had_s += cpu_time() - had;
+		turns->left = turn;
 	}
 }
 
@@ -1037,6 +1074,170 @@ static void test_realtime(const void *arg)
 	in_group(list, beside_turns, arg);
 }
 
+/*
+ * In a cpuset of two CPUs: one for the caller, and one for its helper, until an
+ * ordinary task wants that. It was idle when it was asked for help; with high
+ * priority it need not be.
+ */
+static void beside_comer(const void *arg)
+{
+	struct turns *turns = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	double start, alone = 1e9;
+	uint64_t helped;
+	struct region r;
+	int move;
+	pid_t hog;
+
+	require(turns != MAP_FAILED, "no memory");
+	mode_enter(MODE_PARALLEL);
+	knob("priority", "normal");
+	pin(0, cpu_list[0]);
+	region_make_own(&r, &long_pages);
+	teams_of(1);
+	hog = hog_start(cpu_list[1], false, turns);
+	helped = stat_read("team_batches");
+	for (move = 0; move < COMER_MOVES; move++) {
+		if (move >= COMER_ALONE) {
+			turns->delay_us = 1e6 * alone / 4;
+			turns->go = move;
+		}
+		start = now();
+		require(!move_range(r.map, r.size, nodes[(move + 1) % 2],
+				    MPOL_MF_MOVE), "not moved");
+		if (move < COMER_ALONE && now() - start < alone)
+			alone = now() - start;
+		turns->stop = move;
+		while (move >= COMER_ALONE && turns->left < (unsigned int)move)
+			usleep(100);
+		/* The CPU has to be idle, and to be seen to. */
+		usleep(ORDER_PAUSE_US);
+	}
+	helped = stat_read("team_batches") - helped;
+	hog_stop(hog);
+	require(region_intact(&r), "content");
+	ksft_print_msg("alone %.0f ms, %llu batches of helpers, a task had %.2f of %.2f s\n",
+		       1e3 * alone, (unsigned long long)helped, turns->had_s,
+		       turns->wanted_s);
+	require(helped >= COMER_MOVES, "hardly any help");
+	require(turns->wanted_s > COMER_MIN_S, "the task came too late");
+	require(turns->had_s > COMER_SHARE * turns->wanted_s,
+		"a helper does not make way");
+	region_free(&r);
+}
+
+static void test_comer(const void *arg)
+{
+	char list[32];
+
+	if (nr_cpus < 2 || nr_nodes < 2)
+		skip("needs two CPUs and two nodes with memory");
+	snprintf(list, sizeof(list), "%d,%d", cpu_list[0], cpu_list[1]);
+	in_group(list, beside_comer, arg);
+}
+
+/* Who takes batches counts among those who may help with the copies of a batch. */
+static void test_bound(const void *arg)
+{
+	int max = 2, move, teams = 0;
+	struct region r;
+
+	if (nr_cpus < 6 || nr_nodes < 2)
+		skip("needs 6 CPUs and two nodes with memory");
+	mode_enter(MODE_PARALLEL);
+	teams_of(max);
+	/* Each page is many chunks, for which helpers cost nothing. */
+	knob("chunk_kb", "64");
+	knob("min_helper_kb", "0");
+	region_make_own(&r, &huge_pages);
+	for (move = 0; move < ROUNDS && teams < BUSY_MOVES; move++) {
+		uint64_t in_team = stat_read("team_helpers_woken");
+		uint64_t copying = stat_read("helpers_woken");
+
+		usleep(ORDER_PAUSE_US);
+		require(!region_move_pages(&r, nodes[move % 2],
+					   nodes[(move + 1) % 2]),
+			"not moved");
+		in_team = stat_read("team_helpers_woken") - in_team;
+		copying = stat_read("helpers_woken") - copying;
+		if (!in_team)
+			continue;
+		teams++;
+		require(in_team <= (uint64_t)max && !copying,
+			"%llu helpers in a team, and then %llu for copies",
+			(unsigned long long)in_team,
+			(unsigned long long)copying);
+	}
+	require(teams, "no team in %d moves", move);
+	require(region_intact(&r), "content");
+	region_free(&r);
+}
+
+/* Some policies prefer the node of who asks, whoever allocates for him. */
+static const struct {
+	const char *name;
+	int mode;
+	bool two_nodes;
+} nearest[] = {
+	{ "local", MPOL_LOCAL, false },
+	{ "bind", MPOL_BIND, true },
+	{ "preferred many", MPOL_PREFERRED_MANY, true },
+};
+
+static void test_nearest(const void *arg)
+{
+	int caller = cpu_list[0], own, far = nodes[nr_nodes - 1], other;
+	struct region r;
+	size_t i;
+
+	own = cpus[caller].node;
+	other = cpus[cpu_list[nr_cpus - 1]].node;
+	if (nr_nodes < 3 || own == other)
+		skip("needs three nodes with memory, and CPUs on two");
+	/* Memory comes from a node with neither the caller nor the other one. */
+	for (i = 0; i < (size_t)nr_nodes; i++) {
+		if (nodes[i] != own && nodes[i] != other)
+			far = nodes[i];
+	}
+	mode_enter(MODE_PARALLEL);
+	pin(0, caller);
+	region_make_own(&r, &many_pages);
+	trace_start();
+	for (i = 0; i < ARRAY_SIZE(nearest); i++) {
+		unsigned long mask = nearest[i].two_nodes ?
+				     1UL << own | 1UL << other : 0;
+		int move, elsewhere = 0;
+
+		for (move = 0; move < ROUNDS && elsewhere < 3; move++) {
+			bool away = false;
+			int j;
+
+			teams_of(0);
+			require(!sys_mbind(r.map, r.size, MPOL_BIND, far,
+					   MPOL_MF_MOVE) &&
+				region_on_node(&r, far), "not moved away");
+			teams_of(nr_cpus - 1);
+			trace_clear();
+			require(!syscall(SYS_mbind, r.map, r.size,
+					 nearest[i].mode, mask ? &mask : NULL,
+					 mask ? 8 * sizeof(mask) : 0,
+					 MPOL_MF_MOVE), "%s: not moved",
+				nearest[i].name);
+			trace_read();
+			for (j = 0; j < nr_cpus; j++)
+				away |= trace.helped[cpu_list[j]] &&
+					cpus[cpu_list[j]].node != own;
+			elsewhere += away;
+			require(region_on_node(&r, own), "%s", nearest[i].name);
+		}
+		ksft_print_msg("%s: %d of %d moves with help from elsewhere\n",
+			       nearest[i].name, elsewhere, move);
+		require(elsewhere, "no help from another node");
+	}
+	require(region_intact(&r), "content");
+	region_free(&r);
+}
+
 /* What a real-time task does waits for no ordinary task: nobody takes its batches. */
 static void test_realtime_caller(const void *arg)
 {
@@ -1165,6 +1366,10 @@ static const struct {
 	{ "batches are bounded where huge pages are split", test_halves, NULL },
 	{ "priority: busy CPUs", test_priority, &base_pages },
 	{ "priority: busy CPUs, hugetlb pages", test_priority, &hugetlb_page },
+	{ "priority: an ordinary task gets the CPU of a helper", test_comer,
+	  NULL },
+	{ "max_helpers: for batches and copies together", test_bound, NULL },
+	{ "mbind: by the node of who asks", test_nearest, NULL },
 	{ "real-time: a task takes the CPU of a helper", test_realtime, NULL },
 	{ "real-time: no team for a task", test_realtime_caller, NULL },
 	{ "hot-plug: CPUs come and go", test_hotplug, NULL },

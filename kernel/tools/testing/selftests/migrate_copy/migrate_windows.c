@@ -44,6 +44,10 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
 #endif
+/* Of the kernel's headers only. */
+#ifndef MADV_SOFT_OFFLINE
+#define MADV_SOFT_OFFLINE	101
+#endif
 
 #define WINDOWS_DIR	"/sys/kernel/debug/migrate_copy"
 #define CGROUP		"/tmp/migrate_windows_cgroup"
@@ -63,6 +67,14 @@
 #define BREACH_TRIES	10
 /* And to have what chance may take from a scene, such as a stale TLB. */
 #define SCENE_TRIES	5
+/*
+ * Who waits for a folio's lock with a reference to it keeps it where it is: one
+ * at a time, and then the next.
+ */
+#define SOME_STAY	8
+/* Where a block of memory is looked for that can go offline. */
+#define FILL_SIZE	(512 * MB)
+#define FILL_RUN	(2 * MB)
 /* For what is written in a window. */
 #define OTHER_SEED(s)	((s)->r.seed + 0x777777)
 
@@ -134,6 +146,7 @@ struct act;
  * @to: where it goes
  * @gone: so many bytes at its start, where the window is, are no more
  * @written: this many bytes after them have been written anew
+ * @absent: so many bytes at its end were not there when it was to move
  * @pinned: somebody has it for longer than the scene
  * @fd: what the act needs
  * @other: what the act needs, another
@@ -141,6 +154,7 @@ struct act;
  * @child: its process
  * @begun: it is on its way
  * @done: it has come to its end
+ * @over: so has the migration, if a thread makes it
  * @unlucky: chance has taken from it what it is about
  * @reached: somebody stands in the window, or has stood there
  * @victim: the process whose memory moves; 0 for this one
@@ -155,12 +169,14 @@ struct scene {
 	int from, to;
 	size_t gone;
 	size_t written;
+	size_t absent;
 	bool pinned;
 	int fd, other;
 	char *map;
 	pid_t child;
 	atomic_bool begun;
 	atomic_bool done;
+	atomic_bool over;
 	atomic_bool unlucky;
 	atomic_bool *reached;
 	pid_t victim;
@@ -183,6 +199,9 @@ struct scene {
  * @too_long: nobody can open the gate meanwhile: it opens after STAND_MS
  * @in_time: it need not wait for the migration, and ends before the gate opens
  * @no_copy: what has been copied is gone then, or copied once more
+ * @own_copy: what is written is a new page, of any node
+ * @wanders: it may go elsewhere, or nowhere
+ * @stay: so many folios may stay where they are for it
  */
 struct act {
 	const char *name;
@@ -196,6 +215,9 @@ struct act {
 	bool no_thread;
 	bool in_time;
 	bool no_copy;
+	bool own_copy;
+	bool wanders;
+	unsigned int stay;
 };
 
 /* Whether what failed was the content: shared with the test's process. */
@@ -320,7 +342,10 @@ static void mover_moves(struct scene *s)
 
 static void *mover_main(void *arg)
 {
-	mover_moves(arg);
+	struct scene *s = arg;
+
+	mover_moves(s);
+	s->over = true;
 	return NULL;
 }
 
@@ -489,6 +514,33 @@ static void copies_fail(int times)
 	control("fail_copy/probability", "100");
 }
 
+/*
+ * Has the migration come to its end, rather than given up? Where it went to and
+ * fro, it may have ended anywhere.
+ */
+static void check_moved(struct scene *s)
+{
+	bool own_copy = s->act->own_copy || s->r.kind->flags & KIND_KSM;
+	size_t begin = s->gone + (own_copy ? s->r.folio : 0);
+	size_t end = s->r.size - s->absent;
+	size_t bad;
+
+	if (s->act->wanders || amid_shared_copy(s))
+		return;
+	/*
+	 * Helpers begin when a batch of base pages is isolated. The act may keep
+	 * the others from being: it maps them twice, or elsewhere.
+	 */
+	if (s->mode == MODE_PARALLEL && s->r.folio == PAGE &&
+	    end > BATCH_PAGES * PAGE)
+		end = BATCH_PAGES * PAGE;
+	if (begin >= end)
+		return;
+	bad = pages_elsewhere(s->r.map + begin, end - begin, s->r.folio,
+			      s->to);
+	require(bad <= s->act->stay, "%zu folios have not moved", bad);
+}
+
 /* Returns false if it was another scene than it should have been. */
 static bool scene_passes(const struct variant *v)
 {
@@ -509,6 +561,7 @@ static bool scene_passes(const struct variant *v)
 	if (v->failing)
 		copies_fail(s.r.size / s.r.folio);
 	scene_play(&s);
+	check_moved(&s);
 	if (s.act->check)
 		s.act->check(&s);
 	else
@@ -995,10 +1048,48 @@ static void act_read(struct scene *s)
 	free(buf);
 }
 
+#define READAHEAD	(64 * KB)
+
+/* How many pages of the second half are cached. */
+static size_t cached(struct scene *s)
+{
+	size_t half = s->r.size / 2, n = 0, i;
+	unsigned char there[half / PAGE];
+
+	require(!mincore(s->r.map + half, half, there), "mincore: %s",
+		strerror(errno));
+	for (i = 0; i < half / PAGE; i++)
+		n += there[i] & 1;
+	return n;
+}
+
+/* The second half has to be read again, while the first one moves. */
+static void before_readahead(struct scene *s)
+{
+	size_t half = s->r.size / 2;
+
+	s->absent = half;
+	require(!madvise(s->r.map + half, half, MADV_DONTNEED) &&
+		!posix_fadvise(s->r.fd, half, half, POSIX_FADV_DONTNEED),
+		"cannot drop the second half");
+	require(!cached(s), "the second half is cached still");
+}
+
 static void act_readahead(struct scene *s)
 {
-	posix_fadvise(s->r.fd, 0, s->r.size, POSIX_FADV_WILLNEED);
-	readahead(s->r.fd, 0, s->r.size);
+	double end = now() + GATE_MS / 2e3;
+	size_t i;
+
+	/* Of all of it at once, only the beginning would be read. */
+	for (i = 0; i < s->r.size; i += 2 * READAHEAD) {
+		require(!posix_fadvise(s->r.fd, i, READAHEAD,
+				       POSIX_FADV_WILLNEED) &&
+			!readahead(s->r.fd, i + READAHEAD, READAHEAD),
+			"readahead: %s", strerror(errno));
+	}
+	while (cached(s) < s->r.size / 2 / PAGE && now() < end)
+		usleep(1000);
+	require(cached(s) == s->r.size / 2 / PAGE, "it is not read ahead");
 	act_read(s);
 }
 
@@ -1098,6 +1189,7 @@ static void before_uffd(struct scene *s)
 	/* The last page is missing, the others are not. */
 	require(!madvise(s->r.map + s->r.size - PAGE, PAGE, MADV_DONTNEED),
 		"cannot make a hole");
+	s->absent = PAGE;
 }
 
 static void *store_first(void *arg)
@@ -1243,6 +1335,13 @@ static void act_collapse(struct scene *s)
 	act_store(s);
 }
 
+static void split_mapping(struct scene *s)
+{
+	require(!mprotect(s->r.map + PAGE, PAGE, PROT_READ) &&
+		!mprotect(s->r.map + PAGE, PAGE, PROT_READ | PROT_WRITE),
+		"mprotect: %s", strerror(errno));
+}
+
 static void act_split(struct scene *s)
 {
 	char text[64];
@@ -1252,11 +1351,48 @@ static void act_split(struct scene *s)
 		 (unsigned long)s->r.map + s->r.size);
 	file_write("/sys/kernel/debug/split_huge_pages", text);
 	/* And in the page table. */
-	require(!mprotect(s->r.map + PAGE, PAGE, PROT_READ),
-		"mprotect: %s", strerror(errno));
-	require(!mprotect(s->r.map + PAGE, PAGE, PROT_READ | PROT_WRITE),
-		"mprotect: %s", strerror(errno));
+	split_mapping(s);
 	act_store(s);
+}
+
+/* A child that maps the same, and compares it when it is asked. */
+static void before_child(struct scene *s)
+{
+	int talk[2];
+	char byte;
+
+	require(!pipe(talk), "no pipe");
+	s->child = fork();
+	require(s->child >= 0, "no process");
+	if (!s->child) {
+		/* Or else nobody would be left to ask, and it would not end. */
+		close(talk[1]);
+		if (read(talk[0], &byte, 1) != 1)
+			_exit(0);
+		_exit(!!pattern_bad(s->r.map, s->r.size, s->r.seed, 0,
+				    s->r.period));
+	}
+	close(talk[0]);
+	s->other = talk[1];
+	s->flags = MPOL_MF_MOVE_ALL;
+}
+
+/* In the page table of one process: what was not writable is not in parts, either. */
+static void act_split_mapping(struct scene *s)
+{
+	split_mapping(s);
+	act_store(s);
+}
+
+static void check_child(struct scene *s)
+{
+	int status;
+
+	require(write(s->other, "v", 1) == 1 &&
+		waitpid(s->child, &status, 0) == s->child && WIFEXITED(status),
+		"the child is dead");
+	right(!WEXITSTATUS(status), "the child has something else");
+	check_content(s);
 }
 
 static void act_mlock(struct scene *s)
@@ -1286,6 +1422,47 @@ static void act_punch(struct scene *s)
 	s->gone = s->r.size / 2;
 	require(!fallocate(s->r.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			   0, s->gone), "hole: %s", strerror(errno));
+}
+
+/*
+ * Less than a page is given up: its bytes are set to zero where they are, under
+ * the folio's lock.
+ */
+#define PART	512
+
+static void check_part(struct scene *s, size_t begin, size_t size)
+{
+	size_t end = begin + size, i;
+
+	for (i = begin; i < end && !s->r.map[i]; i++)
+		;
+	right(i == end, "what was given up is there again");
+	right(!pattern_bad(s->r.map, begin, s->r.seed, 0, s->r.period) &&
+	      !pattern_bad(s->r.map + end, s->r.size - end, s->r.seed, end,
+			   s->r.period), "what was there is wrong");
+}
+
+static void act_punch_part(struct scene *s)
+{
+	require(!fallocate(s->r.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			   PAGE + PART, PART), "hole: %s", strerror(errno));
+}
+
+static void check_punch_part(struct scene *s)
+{
+	check_part(s, PAGE + PART, PART);
+}
+
+static void act_truncate_part(struct scene *s)
+{
+	require(!ftruncate(s->r.fd, s->r.size - PAGE / 2) &&
+		!ftruncate(s->r.fd, s->r.size), "truncate: %s",
+		strerror(errno));
+}
+
+static void check_truncate_part(struct scene *s)
+{
+	check_part(s, s->r.size - PAGE / 2, PAGE / 2);
 }
 
 static void act_drop_caches(struct scene *s)
@@ -1343,8 +1520,11 @@ static void check_poison(struct scene *s)
 	 * A base page with the mark is not freed. Without the mark it would be lost,
 	 * and its block could never go offline; a larger folio is handed out again.
 	 */
-	if (folio == PAGE)
+	if (folio == PAGE) {
+		require(pfn_flags((uintptr_t)s->map) & KPF_HWPOISON,
+			"the mark is gone");
 		return;
+	}
 	snprintf(text, sizeof(text), "%#lx", (unsigned long)s->map);
 	file_write("/sys/kernel/debug/hwpoison/unpoison-pfn", text);
 }
@@ -1355,48 +1535,119 @@ static void act_soft_offline(struct scene *s)
 	int err;
 
 	snprintf(text, sizeof(text), "%#lx", (unsigned long)s->map * PAGE);
-	/* It is moving, or free by then. */
+	/* It is moving, and stays in use; or it is free by then, and gone. */
 	err = file_write("/sys/devices/system/memory/soft_offline_page", text);
-	require(!err || err == -EIO || err == -EBUSY, "soft offline: %s",
-		strerror(-err));
+	require(!err || err == -EIO, "soft offline: %s", strerror(-err));
+	require(!(pfn_flags((uintptr_t)s->map) & KPF_HWPOISON) == !!err,
+		"soft offline: %s, and the page is %s", strerror(-err),
+		err ? "out of use" : "in use");
 }
 
-/* The block that memory of the destination comes from, if it can go. */
+static uint64_t block_size;
+
+static bool block_has(uint64_t block, uint64_t flag)
+{
+	uint64_t pfn = block * block_size / PAGE;
+	uint64_t end = pfn + block_size / PAGE;
+	uint64_t flags[512];
+	size_t i;
+
+	for (; pfn < end; pfn += ARRAY_SIZE(flags)) {
+		pfn_flags_of(pfn, flags, ARRAY_SIZE(flags));
+		for (i = 0; i < ARRAY_SIZE(flags); i++) {
+			if (flags[i] & flag)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * What the kernel has reserved in it at boot stays where it is; and with memory
+ * that has failed it would not come back.
+ */
+static bool block_can_go(uint64_t block)
+{
+	char path[128], zones[64];
+
+	snprintf(path, sizeof(path),
+		 "/sys/devices/system/memory/memory%llu/valid_zones",
+		 (unsigned long long)block);
+	return !file_read(path, zones, sizeof(zones)) &&
+	       !strncmp(zones, "Movable", 7) &&
+	       !block_has(block, KPF_RESERVED | KPF_HWPOISON);
+}
+
+/*
+ * A block that can go, and from which the destinations will come: what is taken
+ * before them is taken here.
+ */
 static void before_offline(struct scene *s)
 {
-	char path[128], text[64];
+	uint64_t block, last = UINT64_MAX;
+	bool can_go = false;
+	size_t i, run = 0;
 	int to = s->from;
-	uint64_t bytes;
-	char *page;
+	char text[64];
 
 	/* Such memory may be on the first node only: from the second one, then. */
 	move_all(s, s->to);
 	s->from = s->to;
 	s->to = to;
-	require(!node_bind(s->to), "cannot bind to the node");
-	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	node_unbind();
-	require(page != MAP_FAILED &&
-		!file_read("/sys/devices/system/memory/block_size_bytes", text,
-			   sizeof(text)), "no memory blocks");
-	bytes = strtoull(text, NULL, 16);
-	s->other = page_pfn(page) * PAGE / bytes;
-	munmap(page, PAGE);
-	snprintf(path, sizeof(path),
-		 "/sys/devices/system/memory/memory%d/valid_zones", s->other);
-	if (file_read(path, text, sizeof(text)) || strncmp(text, "Movable", 7))
-		skip("no block that can go offline: boot with movablecore=");
+	if (file_read("/sys/devices/system/memory/block_size_bytes", text,
+		      sizeof(text)))
+		skip("no memory blocks");
+	block_size = strtoull(text, NULL, 16);
+	s->map = mmap(NULL, FILL_SIZE, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	require(s->map != MAP_FAILED &&
+		!sys_mbind(s->map, FILL_SIZE, MPOL_BIND, to, 0),
+		"cannot bind to the node");
+	madvise(s->map, FILL_SIZE, MADV_NOHUGEPAGE);
+	for (i = 0; i < FILL_SIZE; i += PAGE) {
+		s->map[i] = 1;
+		block = page_pfn(s->map + i) * PAGE / block_size;
+		if (block != last) {
+			can_go = block_can_go(block);
+			run = 0;
+		}
+		last = block;
+		run += PAGE;
+		/* Less may have been what lay about, a page here and there. */
+		if (can_go && run >= FILL_RUN) {
+			s->other = block;
+			return;
+		}
+	}
+	skip("no block that can go offline: boot with movablecore=");
 }
 
+/*
+ * While the migration stands its destinations cannot go, and the block with them.
+ * Once it is over, that must not last.
+ */
 static void act_offline(struct scene *s)
 {
+	double end = now() + AFTER_MS / 1e3;
 	char path[128];
+	int err;
 
 	snprintf(path, sizeof(path), "/sys/devices/system/memory/memory%d/state",
 		 s->other);
-	ksft_print_msg("offline: %s\n", strerror(-file_write(path, "offline")));
-	file_write(path, "online_movable");
+	/* They are locked. If none is there, it is about other memory. */
+	s->unlucky = !block_has(s->other, KPF_LOCKED);
+	/* It gives up, or waits. */
+	err = file_write(path, "offline");
+	require(!err || err == -EBUSY, "offline: %s", strerror(-err));
+	require(wait_true(&s->over, AFTER_MS), "the migration goes on");
+	while (err == -EBUSY && now() < end) {
+		usleep(10000);
+		err = file_write(path, "offline");
+	}
+	require(!err, "its block does not go offline: %s", strerror(-err));
+	err = file_write(path, "online_movable");
+	require(!err, "its block does not come back: %s", strerror(-err));
+	munmap(s->map, FILL_SIZE);
 }
 
 /*
@@ -1552,27 +1803,51 @@ static void before_limit(struct scene *s)
 
 static void act_limit(struct scene *s)
 {
+	static const char * const events = CGROUP "/test/memory.events";
+	uint64_t kills = file_count(events, "oom_kill");
 	int status;
 
 	file_write(CGROUP "/test/memory.swap.max", "0");
 	cgroup_set("memory.max", "65536");
-	/* If it has been killed for that, or not. */
-	kill(s->child, SIGKILL);
+	/* What moves cannot be reclaimed: it has been killed for that. */
+	require(file_count(events, "oom_kill") > kills, "nobody is killed");
 	require(waitpid(s->child, &status, 0) == s->child, "no child");
 	right(WIFSIGNALED(status), "its memory was wrong");
 	cgroup_set("memory.max", "max");
 }
 
+/*
+ * The first CPU cannot go. Whose CPU is to go gets another one: a helper does if
+ * the mover is on the first.
+ */
+static void before_cpu_offline(struct scene *s)
+{
+	bool helper = BIT(s->window) & W_HELPING;
+	cpu_set_t cpus;
+	int cpu;
+
+	CPU_ZERO(&cpus);
+	for (cpu = !helper; cpu < (helper ? 1 : sysconf(_SC_NPROCESSORS_CONF));
+	     cpu++)
+		CPU_SET(cpu, &cpus);
+	require(!sched_setaffinity(0, sizeof(cpus), &cpus), "cannot move: %s",
+		strerror(errno));
+}
+
 /* The CPU of a helper that is amid a chunk, or else that of the migration. */
 static void act_cpu_offline(struct scene *s)
 {
-	int task, cpu;
+	int task, cpu, err;
 
 	require(sscanf(s->where, "%*s %d %d", &task, &cpu) == 2,
 		"who stands there? %s", s->where);
-	if (!cpu)
-		cpu = 1;
-	cpu_set_online(cpu, false);
+	/* A helper that has a batch may be on the first one nevertheless. */
+	if (!cpu) {
+		s->unlucky = true;
+		return;
+	}
+	err = cpu_set_online(cpu, false);
+	require(!err, "CPU %d does not go: %s", cpu, strerror(-err));
 	require(!cpu_set_online(cpu, true), "CPU %d does not come back", cpu);
 }
 
@@ -1601,52 +1876,67 @@ static const struct act acts[] = {
 	{ "a store by a stale TLB", { &base, &shmem }, W_ALL,
 	  before_stale, act_stale, check_stale, false, false, true },
 	{ "process_vm_writev", { &base, &thp, &shmem, &hugetlb }, W_ALL,
-	  NULL, act_process_write },
-	{ "ptrace", { &base, &thp, &hugetlb }, W_ALL, before_poke, act_poke },
+	  NULL, act_process_write, .stay = SOME_STAY },
+	{ "ptrace", { &base, &thp, &hugetlb }, W_ALL, before_poke, act_poke,
+	  .own_copy = true },
 	{ "io_uring", { &base, &shmem, &tmpfs }, W_ALL,
 	  before_io_uring, act_io_uring, .in_time = true },
 	{ "O_DIRECT", { &base, &shmem, &tmpfs }, W_ALL,
 	  before_direct, act_direct, .in_time = true },
 	{ "vmsplice", { &base, &thp, &shmem }, W_ALL,
-	  before_vmsplice, act_vmsplice, .in_time = true },
-	{ "udmabuf", { &memfd }, W_ALL, before_udmabuf, act_udmabuf },
+	  before_vmsplice, act_vmsplice, .in_time = true,
+	  .stay = SOME_STAY },
+	{ "udmabuf", { &memfd }, W_ALL, before_udmabuf, act_udmabuf,
+	  .stay = SOME_STAY },
 	{ "read", { &tmpfs, &tmpfs_huge, &xfs, &ext4 }, W_ALL,
-	  NULL, act_read },
+	  NULL, act_read, .stay = SOME_STAY },
 	{ "a fault", { &tmpfs, &tmpfs_huge, &xfs, &ext4 }, W_ALL,
-	  before_fault, act_fault },
-	{ "readahead", { &tmpfs, &xfs, &ext4 }, W_ALL, NULL, act_readahead },
+	  before_fault, act_fault, .stay = SOME_STAY },
+	{ "readahead", { &xfs, &ext4 }, W_ALL,
+	  before_readahead, act_readahead, .stay = SOME_STAY },
 	{ "write", { &tmpfs, &xfs, &ext4 }, W_ALL,
-	  NULL, act_write_file, check_file },
+	  NULL, act_write_file, check_file, .stay = SOME_STAY },
 	{ "process_vm_readv", { &base, &shmem }, W_ALL,
-	  NULL, act_process_read },
-	{ "fork", { &base, &thp, &swapcache }, W_ALL, NULL, act_fork },
-	{ "KSM", { &ksm }, W_ALL, NULL, act_ksm },
+	  NULL, act_process_read, .stay = SOME_STAY },
+	{ "fork", { &base, &thp, &swapcache }, W_ALL, NULL, act_fork,
+	  .own_copy = true, .stay = SOME_STAY },
+	{ "KSM", { &ksm }, W_ALL, NULL, act_ksm, .wanders = true },
 	{ "userfaultfd", { &base }, W_ALL, before_uffd, act_uffd },
 	{ "mremap", { &base, &thp, &shmem }, W_ALL, NULL, act_mremap },
 	{ "munmap", { &base, &thp, &shmem, &hugetlb }, W_ALL, NULL, act_munmap },
 	{ "MADV_DONTNEED", { &base, &thp, &hugetlb }, W_ALL,
 	  NULL, act_dontneed, check_dontneed },
-	{ "MADV_REMOVE", { &shmem }, W_ALL, NULL, act_remove, check_dontneed },
+	{ "MADV_REMOVE", { &shmem }, W_ALL, NULL, act_remove, check_dontneed,
+	  .stay = SOME_STAY },
 	{ "MADV_FREE", { &base, &thp }, W_ALL, NULL, act_free, check_free },
 	{ "MADV_PAGEOUT", { &base, &swapcache, &xfs }, W_ALL,
-	  before_pageout, act_pageout },
-	{ "swapoff", { &swapcache }, W_ALL, NULL, act_swapoff },
-	{ "MADV_COLLAPSE", { &huge_range }, W_ALL, NULL, act_collapse },
-	{ "a split", { &thp, &tmpfs_huge }, W_ALL, NULL, act_split },
+	  before_pageout, act_pageout, .wanders = true },
+	{ "swapoff", { &swapcache }, W_ALL, NULL, act_swapoff,
+	  .stay = SOME_STAY },
+	{ "MADV_COLLAPSE", { &huge_range }, W_ALL, NULL, act_collapse,
+	  .wanders = true },
+	{ "a split", { &thp, &tmpfs_huge }, W_ALL, NULL, act_split,
+	  .stay = SOME_STAY },
+	{ "a split of what a child maps", { &thp }, W_ALL,
+	  before_child, act_split_mapping, check_child, .own_copy = true },
 	{ "mlock", { &base, &mlocked, &shmem }, W_ALL, NULL, act_mlock },
 	{ "mprotect", { &base, &thp }, W_ALL, NULL, act_mprotect },
 	{ "truncate", { &tmpfs, &xfs, &ext4 }, W_ALL,
 	  NULL, act_truncate, check_dontneed, .no_copy = true },
 	{ "a hole", { &tmpfs, &xfs, &ext4 }, W_ALL,
-	  NULL, act_punch, check_dontneed },
+	  NULL, act_punch, check_dontneed, .stay = SOME_STAY },
+	{ "a hole in a page", { &tmpfs }, W_ALL,
+	  NULL, act_punch_part, check_punch_part, .stay = SOME_STAY },
+	{ "truncate in a page", { &tmpfs }, W_ALL,
+	  NULL, act_truncate_part, check_truncate_part, .stay = SOME_STAY },
 	{ "drop_caches and compaction", { &base, &xfs, &ext4 }, W_ALL,
-	  NULL, act_drop_caches },
+	  NULL, act_drop_caches, .stay = SOME_STAY },
 	{ "memory failure", { &base, &thp, &shmem }, W_ALL,
-	  before_pfn, act_poison, check_poison },
+	  before_pfn, act_poison, check_poison, .stay = 1 },
 	{ "soft offline", { &base, &thp, &shmem }, W_ALL,
-	  before_pfn, act_soft_offline },
+	  before_pfn, act_soft_offline, .stay = 1 },
 	{ "memory offline", { &base }, W_CHECKED | W_COPIED | W_REMAPPING,
-	  before_offline, act_offline },
+	  before_offline, act_offline, .wanders = true },
 	{ "a fatal signal", { &base, &thp, &shmem, &hugetlb }, W_ALL,
 	  NULL, act_kill_mover, NULL, true },
 	{ "the freezer", { &base, &shmem, &hugetlb }, W_ALL,
@@ -1658,9 +1948,10 @@ static const struct act acts[] = {
 	{ "exit", { &base, &shmem, &tmpfs }, W_ALL,
 	  before_exit, act_exit, NULL, true },
 	{ "a cgroup's limit", { &base }, W_ALL,
-	  before_limit, act_limit, NULL, true, .no_copy = true },
-	{ "CPU offline", { &base }, W_CHECKED | W_COPIED, NULL,
-	  act_cpu_offline },
+	  before_limit, act_limit, NULL, true, .no_copy = true,
+	  .wanders = true },
+	{ "CPU offline", { &base }, W_CHECKED | W_COPIED,
+	  before_cpu_offline, act_cpu_offline },
 	{ "knobs", { &base, &thp, &shmem }, W_ALL, NULL, act_knobs,
 	  .no_copy = true },
 };
@@ -1668,8 +1959,8 @@ static const struct act acts[] = {
 /* With helpers, and only if one gets to a chunk. */
 static const struct act helped[] = {
 	/* It waits for the helper's CPU with all the others. */
-	{ "CPU offline", { &thp }, W_HELPING, NULL, act_cpu_offline, NULL,
-	  false, true },
+	{ "CPU offline", { &thp }, W_HELPING,
+	  before_cpu_offline, act_cpu_offline, .too_long = true },
 	{ "read", { &tmpfs_huge }, W_HELPING, NULL, act_read },
 	{ "stores", { &thp }, W_HELPING, NULL, act_store },
 	{ "stores", { &hugetlb }, W_HELPING, NULL, act_store },
@@ -1680,13 +1971,16 @@ static const struct act helped[] = {
 	  before_suspend, act_suspend, .too_long = true },
 };
 
-static const struct act *find_act(const char *name)
+/* Amid a helper's chunk they are others. */
+static const struct act *find_act(const char *name, unsigned int window)
 {
+	const struct act *list = window & W_HELPING ? helped : acts;
+	size_t n = window & W_HELPING ? ARRAY_SIZE(helped) : ARRAY_SIZE(acts);
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(acts); i++) {
-		if (!strcmp(acts[i].name, name))
-			return &acts[i];
+	for (i = 0; i < n; i++) {
+		if (!strcmp(list[i].name, name))
+			return &list[i];
 	}
 	return NULL;
 }
@@ -1741,6 +2035,27 @@ static void test_mark(void)
 	check_content(&s);
 }
 
+/* What takes a page out of use moves it, and the copy fails. */
+static void test_soft_offline(void)
+{
+	struct scene s = { 0 };
+	uint64_t before = window_count("failed_copies");
+	uint64_t pfn;
+
+	mode_enter(MODE_BATCH);
+	scene_make(&s, &base);
+	pfn = page_pfn(s.r.map);
+	copies_fail(1);
+	require(!madvise(s.r.map, PAGE, MADV_SOFT_OFFLINE), "soft offline: %s",
+		strerror(errno));
+	control("fail_copy/probability", "0");
+	require(window_count("failed_copies") - before == 1,
+		"no copy has failed");
+	require(page_pfn(s.r.map) != pfn && pfn_flags(pfn) & KPF_HWPOISON,
+		"it is not out of use");
+	check_content(&s);
+}
+
 /**
  * struct breach - A rule that is broken, and the test that has to see it
  * @rule: what is broken; kept in the control
@@ -1748,6 +2063,7 @@ static void test_mark(void)
  * @what: an act, or what @test does
  * @kind: of the scene with this act
  * @window: of it, as a bit
+ * @mode: how the kernel copies; without one, the caller does it alone
  * @failing: all copies fail meanwhile
  * @test: what to do instead of a scene, or NULL
  */
@@ -1757,6 +2073,7 @@ struct breach {
 	const char *what;
 	const struct kind *kind;
 	unsigned int window;
+	enum copy_mode mode;
 	bool failing;
 	void (*test)(void);
 };
@@ -1768,9 +2085,20 @@ static const struct breach breaches[] = {
 	/* tmpfs locks the folio for a read. */
 	{ "publish", "", "read", &xfs, W_COPYING },
 	{ "lock", "", "write", &xfs, W_COPIED },
+	{ "lock", "", "a hole in a page", &tmpfs, W_COPIED },
+	{ "lock", "", "truncate in a page", &tmpfs, W_COPIED },
 	{ "writable", "", "fork", &base, W_COPIED },
 	{ "writable", "", "userfaultfd", &base, W_COPIED },
+	/* To one of two pages that KSM has merged. */
+	{ "writable", "", "stores", &ksm, W_COPIED },
+	{ "writable", "", "a split of what a child maps", &thp, W_COPIED },
+	{ "signal", "", "a fatal signal", &base, W_CHECKED },
+	{ "signal", "", "the freezer", &base, W_CHECKED },
+	{ "signal", "", "a suspend", &base, W_CHECKED },
+	{ "chunk", "", "CPU offline", &thp, W_HELPING, MODE_THREADS },
 	{ "failed", "", "failed copies", .test = test_failed },
+	{ "failed", "", "soft offline, which moves it",
+	  .test = test_soft_offline },
 	{ "memfd", "", "udmabuf", &memfd, W_COPIED },
 	/* Nobody can write between two attempts unless he could pin. */
 	{ "mark", "memfd", "udmabuf, twice", .test = test_mark },
@@ -1779,8 +2107,8 @@ static const struct breach breaches[] = {
 static void breach_play(const struct breach *b)
 {
 	struct variant v = {
-		.act = find_act(b->what), .kind = b->kind,
-		.mode = MODE_BATCH, .failing = b->failing,
+		.act = find_act(b->what, b->window), .kind = b->kind,
+		.mode = b->mode ?: MODE_BATCH, .failing = b->failing,
 	};
 
 	if (b->test) {

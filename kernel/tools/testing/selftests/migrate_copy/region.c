@@ -295,6 +295,9 @@ static const char *mount_backing(enum backing backing)
 	case BACK_XFS:
 		mount_disk("xfs", XFS_SIZE, "-f");
 		return "xfs";
+	case BACK_RAMFS:
+		mount_virtual("ramfs", "ram", NULL);
+		return "ram";
 	default:
 		return NULL;
 	}
