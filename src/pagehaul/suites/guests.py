@@ -333,7 +333,7 @@ def windows(ours: str = "torture") -> list[Outcome]:
 
 
 def errors(ours: str = "pagehaul") -> list[Outcome]:
-    """Check the errors of the system calls, alike on both kernels, and of the controls."""
+    """Check the errors of the calls, alike on both kernels and in every mode, and of the knobs."""
     runs = [("pagehaul", ["calls", "knobs"]), ("vanilla", ["calls"])]
     return _our_programs("errors", "migrate_errors", runs, ours=ours)
 

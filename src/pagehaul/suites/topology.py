@@ -35,7 +35,7 @@ _KEEP_CPUSET = (
 
 # What runs in each: a few kinds of memory that take ways of their own; and nearly all, but not
 # pages of 1 GB, for which there is no room, nor the swap cache, where so many CPUs do not leave
-# every page.
+# every page. And there what else is to be right, in the modes that have most to do with many CPUs.
 _RUNS = {
     "dies": (
         _DIES,
@@ -49,6 +49,11 @@ _RUNS = {
         {
             "migrate_topology": "",
             "migrate_content": "-x hugetlb_1g,swapcache parallel",
+            "migrate_status": "off parallel",
+            "migrate_events": "threads parallel",
+            "migrate_errors": "calls",
+            "migrate_pinned": "parallel",
+            "migrate_boundary": "parallel",
         },
     ),
 }

@@ -3,12 +3,15 @@
  * Bad arguments give the errors that the manual pages state, with and without
  * migrate_copy; and its controls take nothing that is not valid.
  *
- * "migrate_errors calls" tests the system calls, "migrate_errors knobs" the
- * controls; without an argument, both.
+ * migrate_errors [calls [MODE]... | knobs]
+ *
+ * "calls" tests the system calls in some modes of the kernel, or in all that it
+ * has, "knobs" the controls; without an argument, both.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,6 +277,70 @@ static long move_pinned(void)
 	return with_pin(move_count);
 }
 
+/* A page of a file system that can migrate clean pages only. */
+static char *make_ramfs_page(bool dirty)
+{
+	int fd = file_in(BACK_RAMFS, 0);
+	char *p;
+
+	require(!ftruncate(fd, PAGE), "no file: %s", strerror(errno));
+	p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	require(p != MAP_FAILED && !node_bind(from), "no memory");
+	/* A hole that is read is a clean page of zeroes. */
+	touch(p);
+	if (dirty)
+		*p = 1;
+	node_unbind();
+	close(fd);
+	return p;
+}
+
+/*
+ * Makes it on the node that pages move from, and calls the other one that if it
+ * has to: ramfs takes no movable memory, and binding it to a node that has no
+ * other is without effect.
+ */
+static char *ramfs_page(bool dirty)
+{
+	char *p = make_ramfs_page(dirty);
+	int other = to;
+
+	if (page_node(p) == from)
+		return p;
+	to = from;
+	from = other;
+	p = make_ramfs_page(dirty);
+	require(page_node(p) == from, "it is on neither of the nodes");
+	return p;
+}
+
+/* Fails by EINVAL inside the kernel, since it cannot be written back either. */
+static long move_dirty(void)
+{
+	char *p = ramfs_page(true);
+	long ret = move_count(p);
+
+	require(page_node(p) == from && *p == 1, "it has moved, or changed");
+	return ret;
+}
+
+static long move_clean(void)
+{
+	return move_status(ramfs_page(false), to) == to ? 0 : 1;
+}
+
+/* E2BIG is what Linux gave before 2.6.29; now it reads as far as it can. */
+static long move_too_many(void)
+{
+	char *list = new_page(MAP_PRIVATE);
+	void **pages = (void **)(list + PAGE) - 1;
+	int nodes[2] = { to, to }, status[2] = { NO_STATUS, NO_STATUS };
+
+	*pages = page;
+	return result(sys_move_pages(0, ULONG_MAX, pages, nodes, status,
+				     MPOL_MF_MOVE));
+}
+
 static void need_kthreadd(void)
 {
 	char comm[32];
@@ -433,6 +500,24 @@ static long mbind_strict_pinned(void)
 	return with_pin(strict_there);
 }
 
+static long mbind_strict_dirty(void)
+{
+	char *p = ramfs_page(true);
+	long ret = strict_there(p);
+
+	require(page_node(p) == from && *p == 1, "it has moved, or changed");
+	return ret;
+}
+
+static long mbind_strict_clean(void)
+{
+	char *p = ramfs_page(false);
+	long ret = strict_there(p);
+
+	require(page_node(p) == to, "it has not moved");
+	return ret;
+}
+
 /* Shared pages are left out, and that is no failure. */
 static long strict_but_shared(char *p)
 {
@@ -586,8 +671,9 @@ struct call {
 /*
  * No status here is EIO, EINVAL or ENOMEM, which the manual page has: Linux
  * 6.12 stores none for pages that fail to move, but returns their number, or
- * -ENOMEM for a full node (migrate_boundary). A page that fails by EIO or EINVAL would
- * also need a file system that cannot migrate dirty pages; ours all can.
+ * -ENOMEM for a full node (migrate_boundary). A dirty page of ramfs is one that
+ * fails by EINVAL; by EIO fails one whose file system cannot migrate dirty
+ * pages, and fails to write it, which none of ours does.
  */
 static const struct call calls[] = {
 	{ "move_pages: unknown flag", move_bad_flag, false, -EINVAL },
@@ -606,6 +692,12 @@ static const struct call calls[] = {
 	{ "move_pages: second node outside the cpuset", move_cpuset_second,
 	  false, -EACCES, true },
 	{ "move_pages: page that is pinned", move_pinned, false, 1 },
+	{ "move_pages: dirty page that cannot be migrated", move_dirty, false,
+	  1 },
+	{ "move_pages: clean page of the same file system", move_clean, false,
+	  0 },
+	{ "move_pages: more pages than there can be", move_too_many, false,
+	  -EFAULT },
 	{ "move_pages: bad pages pointer", move_bad_pages, false, -EFAULT },
 	{ "move_pages: bad nodes pointer", move_bad_nodes, false, -EFAULT },
 	{ "move_pages: bad status pointer", move_bad_status, false, -EFAULT },
@@ -649,6 +741,10 @@ static const struct call calls[] = {
 	  mbind_strict_shared, false, 0 },
 	{ "mbind: STRICT and MOVE, page that is pinned", mbind_strict_pinned,
 	  false, -EIO },
+	{ "mbind: STRICT and MOVE, dirty page that cannot be migrated",
+	  mbind_strict_dirty, false, -EIO },
+	{ "mbind: STRICT and MOVE, clean page of the same file system",
+	  mbind_strict_clean, false, 0 },
 	{ "mbind: MOVE_ALL, unprivileged", mbind_all_unprivileged, true,
 	  -EPERM },
 	{ "migrate_pages: no such process", migrate_no_pid, false, -ESRCH },
@@ -684,11 +780,18 @@ static const struct call own_calls[] = {
 /* One of the calls takes seconds where guests are emulated. */
 #define TIMEOUT	120
 
+struct variant {
+	const struct call *call;
+	enum copy_mode mode;
+};
+
 static void test_call(const void *arg)
 {
-	const struct call *call = arg;
+	const struct variant *variant = arg;
+	const struct call *call = variant->call;
 	long seen;
 
+	mode_enter(variant->mode);
 	nodes_find(&from, &to);
 	page = new_page(MAP_PRIVATE);
 	if (call->cpuset)
@@ -698,12 +801,22 @@ static void test_call(const void *arg)
 	require(seen == call->expected, "%ld, not %ld", seen, call->expected);
 }
 
-static void test_calls(void)
+static void test_calls(const struct call *list, size_t nr, unsigned int modes)
 {
+	struct variant variant;
+	char name[128];
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(calls); i++)
-		test_run(calls[i].name, TIMEOUT, test_call, &calls[i]);
+	for (variant.mode = 0; variant.mode < NR_MODES; variant.mode++) {
+		if (!(modes & 1U << variant.mode))
+			continue;
+		for (i = 0; i < nr; i++) {
+			variant.call = &list[i];
+			snprintf(name, sizeof(name), "%s, %s",
+				 mode_names[variant.mode], list[i].name);
+			test_run(name, TIMEOUT, test_call, &variant);
+		}
+	}
 }
 
 /* Limits that depend on the machine are filled in at run time. */
@@ -1001,7 +1114,7 @@ static const struct {
 	{ "refuses other users", test_other_users },
 };
 
-static void test_knobs(void)
+static void test_knobs(unsigned int modes)
 {
 	char name[128];
 	size_t i, j;
@@ -1017,8 +1130,7 @@ static void test_knobs(void)
 			test_run(name, TIMEOUT, knob_tests[j].fn, &i);
 		}
 	}
-	for (i = 0; i < ARRAY_SIZE(own_calls); i++)
-		test_run(own_calls[i].name, TIMEOUT, test_call, &own_calls[i]);
+	test_calls(own_calls, ARRAY_SIZE(own_calls), modes);
 	test_run("reasons: names, and nothing else", TIMEOUT, test_reasons,
 		 NULL);
 	test_run("min_helper_kb: auto", TIMEOUT, test_min_helper_auto, NULL);
@@ -1035,19 +1147,23 @@ static void test_knobs(void)
 }
 
 #define KNOB_TESTS	(ARRAY_SIZE(knob_tests) * ARRAY_SIZE(knobs) + \
-			 ARRAY_SIZE(own_calls) + ARRAY_SIZE(choices) + 5)
+			 ARRAY_SIZE(choices) + 5)
 
 int main(int argc, char **argv)
 {
 	bool do_calls = argc < 2 || !strcmp(argv[1], "calls");
 	bool do_knobs = argc < 2 ? file_exists(KNOB_DIR) :
 				   !strcmp(argv[1], "knobs");
+	unsigned int modes, nr_modes;
 
-	tests_start((do_calls ? ARRAY_SIZE(calls) : 0) +
-		    (do_knobs ? KNOB_TESTS : 0));
+	modes = modes_wanted(argc > 2 ? argc - 2 : 0, argv + 2);
+	nr_modes = __builtin_popcount(modes);
+	tests_start((do_calls ? ARRAY_SIZE(calls) * nr_modes : 0) +
+		    (do_knobs ? KNOB_TESTS + ARRAY_SIZE(own_calls) * nr_modes :
+				0));
 	if (do_calls)
-		test_calls();
+		test_calls(calls, ARRAY_SIZE(calls), modes);
 	if (do_knobs)
-		test_knobs();
+		test_knobs(modes);
 	tests_end();
 }
