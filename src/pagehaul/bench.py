@@ -68,6 +68,8 @@ EFFORTS = {
     ("faults", False): Effort(2, 5, 1, 10, 10, 7200.0),
     ("fault-icount", True): Effort(1, 1, 1, 5, 5, 600.0),
     ("fault-icount", False): Effort(1, 1, 1, 10, 10, 3600.0),
+    ("busy-icount", True): Effort(1, 1, 64, 5, 9, 900.0),
+    ("busy-icount", False): Effort(1, 1, 256, 9, 25, 7200.0),
     ("icount", True): Effort(1, 1, 4, 5, 25, 600.0, each_counts=True),
     ("icount", False): Effort(2, 1, 4, 5, 25, 3600.0, each_counts=True),
 }
@@ -116,9 +118,13 @@ Named = tuple[str, Cell]
 
 _T = TypeVar("_T")
 
+# The machines on whose only CPU each instruction is one of the move, or of the load.
+_COUNTING = ("icount", "fault-icount")
+
 # What a machine lacks that is not of a kind.
 _WHY_NOT = {
     "icount": "instructions are counted in a guest only",
+    "busy-icount": "instructions are counted in a guest only",
     "fault-icount": "instructions are counted in a guest only",
     "dma": "dcbm is not loaded",
 }
@@ -312,7 +318,7 @@ def _measure_kind(
             _collect(line, name, cell, effort.ways(cell), samples[index], tally)
     measured = [(cells[index], samples[index]) for index in samples if samples[index].gbps]
     rows = [_row(name, cell, found, kind) for (name, cell), found in measured]
-    if "icount" in kind:
+    if kind in _COUNTING:
         _check_determinism(rows, tally)
     return [
         replace(row, experiment=experiment.name)
@@ -466,8 +472,8 @@ def _row(experiment: str, cell: Cell, samples: Samples, kind: str) -> Row:
         vs_vanilla=None,
         vs_vanilla_min=None,
         vs_vanilla_max=None,
-        # One nanosecond is one instruction in that machine.
-        instructions_per_page=statistics.median(samples.ns) / pages if "icount" in kind else None,
+        # One nanosecond is one instruction in these machines, which do nothing besides.
+        instructions_per_page=statistics.median(samples.ns) / pages if kind in _COUNTING else None,
         counters=samples.counters,
         touch=touch_of(samples.touch_ns, samples.touches),
         remap=remap_of(samples.remaps_ns),

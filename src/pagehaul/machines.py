@@ -72,7 +72,7 @@ class Machine(Protocol):
         """Return the kernels to boot alternately, or the only one that there is."""
 
     def machines(self) -> tuple[str, ...]:
-        """Which of "parallel", "icount", "dies", "dma", "faults", "fault-icount" it can be."""
+        """Which kinds of machine it can be: see `Experiment`."""
 
     def size(self, machine: str, quick: bool) -> Size:
         """How much it can measure."""
@@ -183,7 +183,7 @@ class Guests:
 
     def machines(self) -> tuple[str, ...]:
         """All kinds."""
-        return ("icount", "parallel", "dies", "dma", *_FAULTS)
+        return ("icount", "busy-icount", "parallel", "dies", "dma", *_FAULTS)
 
     def disposable(self) -> bool:
         """Guests are."""
@@ -194,7 +194,7 @@ class Guests:
         return 0, 1
 
     def _guest(self, machine: str, quick: bool) -> vm.Guest:
-        if machine in ("icount", "fault-icount"):
+        if machine in ("icount", "busy-icount", "fault-icount"):
             return vm.Guest(cpus=1, nodes=2, memory_mb=_ICOUNT_GUEST_MB, icount=True)
         cpus = max(2, min(os.cpu_count() or 2, _MAX_GUEST_CPUS) // 2 * 2)
         memory = _QUICK_GUEST_MB

@@ -19,6 +19,12 @@ TCG_CAVEAT = (
     "alternately in one run, do."
 )
 
+COUNTED_CAVEAT = (
+    "Accelerator: tcg. This guest has one CPU, and its clock counts instructions, one a "
+    "nanosecond: neither what else runs on the host is in these figures, nor what memory and "
+    "caches cost."
+)
+
 # Where the CPUs are those of a hypervisor or an emulator.
 DIES_CAVEAT = (
     "The CPUs of a guest have no caches and no memory path of their own: here spread and fill "
@@ -310,6 +316,15 @@ def _touch_table(results: Results, experiment: str) -> Table:
     return Table(_title(experiment), caption, header, tuple(body))
 
 
+def _cpu_time(row: Row, baseline: Row | None) -> str:
+    if row.cpu_ns_per_page is None:
+        return ""
+    text = f"{row.cpu_ns_per_page:,.0f}"
+    if baseline is not None and baseline.cpu_ns_per_page:
+        text += f" ({row.cpu_ns_per_page / baseline.cpu_ns_per_page:.3f})"
+    return text
+
+
 def _busy_table(results: Results, experiment: str) -> Table:
     rows = results.of(experiment)
     body = []
@@ -327,16 +342,28 @@ def _busy_table(results: Results, experiment: str) -> Table:
                 column_label(column_of(row)),
                 f"{len(row.gbps)}",
                 _throughput(row, rows),
+                _cpu_time(row, baseline),
                 *hog,
             )
         )
-    header = ("folios", "machine", "method", "times", "speed", "hogs get", "hogs lose, ms a move")
+    header = (
+        "folios",
+        "machine",
+        "method",
+        "times",
+        "speed",
+        "CPU, ns a page",
+        "hogs get",
+        "hogs lose, ms a move",
+    )
+    counted = EXPERIMENTS[experiment].machine == "busy-icount"
     caption = (
         "busy: beside a worker of stress-ng --cpu on every CPU. Speed: vanilla's in GB/s, the "
-        "others' by vanilla's on the same machine, idle or busy (slowest to fastest). hogs "
-        "get: CPU time that the workers had during a move, of all CPUs' time. hogs lose: the rest "
-        "of it (and by vanilla's; lower is better). Medians. "
-        f"{_ran_on(accelerator(results, experiment))}"
+        "others' by vanilla's on the same machine, idle or busy (slowest to fastest). CPU: "
+        "time of the caller, and of CPUs that help it, for a base page of 4 KB (and by vanilla's). "
+        "hogs get: CPU time that the workers had during a move, of all CPUs' time. hogs lose: the "
+        "rest of it (and by vanilla's; lower is better). Medians. "
+        f"{COUNTED_CAVEAT if counted else _ran_on(accelerator(results, experiment))}"
     )
     return Table(_title(experiment), caption, header, tuple(body))
 

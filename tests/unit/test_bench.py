@@ -52,7 +52,8 @@ class Model:
 
     def machines(self) -> tuple[str, ...]:
         here = ("parallel", "dies", "dma")
-        return ("icount", "faults", "fault-icount", *here) if len(self.only) > 1 else here
+        counting = ("icount", "busy-icount", "fault-icount")
+        return (*counting, "faults", *here) if len(self.only) > 1 else here
 
     def disposable(self) -> bool:
         return len(self.only) > 1
@@ -61,7 +62,7 @@ class Model:
         return 0, 1
 
     def size(self, machine: str, quick: bool) -> Size:
-        return Size(quick, 1 if "icount" in machine else 2, 1152, 1)
+        return Size(quick, 1 if machine in ("icount", "fault-icount") else 2, 1152, 1)
 
     def environment(self) -> dict[str, Any]:
         return {"machines": {}}
@@ -173,7 +174,7 @@ def test_all_quick_experiments_take_few_boots() -> None:
     model = Model()
     results = measure(model, *EXPERIMENTS)
     # Of both kernels each.
-    assert len(model.boots) <= 7
+    assert len(model.boots) <= 8
     assert results.experiments() == list(EXPERIMENTS)
     # What is measured is a valid file.
     document = {
@@ -378,6 +379,15 @@ def test_busy_is_compared_with_busy_and_tells_what_the_hogs_lose() -> None:
     assert row.hog.moves == len(row.gbps) >= 5
     # Idle cells have no hogs, and busy ones have one on each CPU.
     assert {line.get("hogs") for boot in model.boots for _, line in boot} == {None, 2}
+
+
+def test_counted_busy_cells_are_all_busy_and_times_of_several_cpus() -> None:
+    model = Model()
+    results = measure(model, "busy-counted")
+    assert {(row.condition, row.hog is None) for row in results.rows} == {("busy", False)}
+    # Others use the clock as well.
+    assert {row.instructions_per_page for row in results.rows} == {None}
+    assert {line["hogs"] for boot in model.boots for _, line in boot} == {2}
 
 
 def test_channels_are_asked_for_before_they_are_used() -> None:

@@ -96,8 +96,8 @@ def test_faultbench_understands_the_lines_of_the_plan(faultbench: str) -> None:
     assert all(line["error"] and not line["ns"] for line in lines)
 
 
-def test_what_needs_another_kernel_is_measured_when_it_is_named() -> None:
-    assert {"pft", "kernbench", "pft-path-length"} == {
+def test_what_needs_another_kernel_or_long_is_measured_when_it_is_named() -> None:
+    assert {"pft", "kernbench", "pft-path-length", "busy-counted"} == {
         name for name, experiment in EXPERIMENTS.items() if experiment.on_request
     }
     assert all(e.on_request for e in EXPERIMENTS.values() if e.kernels)

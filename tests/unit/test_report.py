@@ -130,6 +130,7 @@ def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
             shape=shape,
             condition=busy,
             hog=Hog(3, 0.5, 4e6),
+            cpu_ns=1000.0,
         ),
         row(
             "busy",
@@ -139,6 +140,7 @@ def results(mismatches: int = 0, accelerator: str = "tcg") -> Results:
             shape=shape,
             condition=busy,
             hog=Hog(3, 0.45, 5e6),
+            cpu_ns=1100.0,
         ),
         row(
             "busy",
@@ -322,11 +324,11 @@ def test_reasons_tell_how_much_moved_in_which_time() -> None:
 def test_busy_machines_and_their_hogs() -> None:
     table = experiment_table(results(), "busy")
     assert [row[1:] for row in table.rows] == [
-        ("idle", "vanilla", "3", "2.00 (2.00-2.00)", "", ""),
-        ("idle", "2 CPUs", "3", "1.50x (1.50-1.50)", "", ""),
-        ("busy", "vanilla", "3", "1.00 (1.00-1.50)", "50%", "4.0 (1.00)"),
-        ("busy", "2 CPUs", "3", "1.10x (0.50-1.20)", "45%", "5.0 (1.25)"),
-        ("busy", "2 CPUs, priority high", "3", "0.90x (0.50-1.20)", "40%", "6.0 (1.50)"),
+        ("idle", "vanilla", "3", "2.00 (2.00-2.00)", "", "", ""),
+        ("idle", "2 CPUs", "3", "1.50x (1.50-1.50)", "", "", ""),
+        ("busy", "vanilla", "3", "1.00 (1.00-1.50)", "1,000 (1.000)", "50%", "4.0 (1.00)"),
+        ("busy", "2 CPUs", "3", "1.10x (0.50-1.20)", "1,100 (1.100)", "45%", "5.0 (1.25)"),
+        ("busy", "2 CPUs, priority high", "3", "0.90x (0.50-1.20)", "", "40%", "6.0 (1.50)"),
     ]
 
 

@@ -276,6 +276,32 @@ def test_small_moves_have_a_bound_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kernels", "folios", "speed", "cpu_ns", "status"),
+    [
+        (("vanilla", "pagehaul"), 4096, 0.95, 1020.0, Status.PASSED),
+        (("vanilla", "pagehaul"), 4096, 0.94, 1000.0, Status.FAILED),
+        (("vanilla", "pagehaul"), 4095, 0.94, 1000.0, Status.PASSED),
+        (("vanilla", "pagehaul"), 4095, 1.50, 1021.0, Status.FAILED),
+        (("vanilla", "pagehaul"), 4096, 1.00, None, Status.FAILED),
+        (("pagehaul",), 4096, 1.00, 1000.0, Status.FAILED),
+        (("vanilla",), 4096, 1.00, 1000.0, Status.FAILED),
+        ((), 4096, 1.00, 1000.0, Status.FAILED),
+    ],
+)
+def test_moves_beside_a_hog_are_not_behind(
+    kernels: Sequence[str], folios: int, speed: float, cpu_ns: float | None, status: Status
+) -> None:
+    beside = {
+        "vanilla": replace(row("vanilla", "serial", None, folios), cpu_ns_per_page=1000.0),
+        "pagehaul": replace(
+            row("pagehaul", "parallel", None, folios), median_gbps=speed, cpu_ns_per_page=cpu_ns
+        ),
+    }
+    (outcome,) = figures.check_busy([beside[kernel] for kernel in kernels])
+    assert outcome.status is status
+
+
+@pytest.mark.parametrize(
     ("kernels", "every", "status"),
     [
         (("vanilla", "pagehaul"), Touches(7, 300, 2_010_000), Status.PASSED),

@@ -47,6 +47,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         dma.HYBRID,
         dma.CPU_FREED,
         pcp_compound.PFT_PATH_LENGTH,
+        busy.COUNTED_EXPERIMENT,
     )
 }
 

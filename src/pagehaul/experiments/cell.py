@@ -170,9 +170,10 @@ class Experiment:
     """A published table: its cells, and the machine it needs.
 
     machine is "parallel", CPUs that really run at once; "icount", one CPU that counts its
-    instructions; "dies", CPUs of two dies on the first node, and slower memory on a second one;
-    "dma", the same as "parallel" with DMA channels; "faults", CPUs that run at once, with little
-    memory; or "fault-icount", one that counts its instructions. The latter two run faultbench.
+    instructions; "busy-icount", the same, with others that want it; "dies", CPUs of two dies on the
+    first node, and slower memory on a second one; "dma", the same as "parallel" with DMA channels;
+    "faults", CPUs that run at once, with little memory; or "fault-icount", one that counts its
+    instructions. The latter two run faultbench.
     packages are those of Debian whose programs it runs. One that is guest_only does what no
     machine should suffer that is used for something else. One that is on_request is measured only
     when it is named. kernels are those that it needs besides vanilla's and Pagehaul's.

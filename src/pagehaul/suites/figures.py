@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import bench, build, cprogs, report, results
+from pagehaul import bench, build, cprogs, host, report, results
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size
 from pagehaul.experiments.cell import BASE_PAGE, compare_methods
 from pagehaul.experiments.path_length import SMALL
@@ -14,7 +14,7 @@ from pagehaul.experiments.policy import forced
 from pagehaul.experiments.stall import TOUCH_US
 from pagehaul.machines import Guests
 from pagehaul.paths import REPO
-from pagehaul.results import Results, Row, Touch
+from pagehaul.results import Results, Row, Touch, find_baseline
 from pagehaul.suites.outcomes import Outcome, failed, passed, verdict
 
 # Instructions of one CPU for each page moved, as a multiple of the unmodified kernel's.
@@ -22,6 +22,13 @@ MAX_PATH_OFF = 1.005
 MAX_PATH_BATCH = 1.02
 # Of moves of few base pages, in every mode.
 MAX_PATH_SMALL = 1.02
+
+# Beside a hog, as parts of the unmodified kernel's: speed at least, and CPU time at most.
+MIN_BUSY_SPEED = 0.95
+MAX_BUSY_CPU = 1.02
+# A shorter move ends within a slice of time or two: whether another's falls into it is chance, on
+# either kernel, and only the time that the move itself takes can be compared.
+_SLICES_BYTES = 16 << 20
 
 _SMOKE_SHAPES = (Shape(4, 1024), Shape(64, 64), Shape(2048, 8))
 _TRACED = Shape(4, 512)
@@ -45,11 +52,11 @@ def _smoke_cells(size: Size) -> tuple[Cell, ...]:
 _SMOKE = Experiment("smoke", "A little of everything", "parallel", _smoke_cells)
 
 
-def _measure(experiment: Experiment) -> Results:
+def _measure(*experiments: Experiment) -> Results:
     kernels = {name: build.build(name) for name in ("vanilla", "pagehaul")}
     program = cprogs.build_static(REPO / "bench") / "movebench"
     machine = Guests(program, kernels)
-    return bench.measure([experiment], machine, quick=True, on_part=report.print_tables)
+    return bench.measure(experiments, machine, quick=True, on_part=report.print_tables)
 
 
 def smoke() -> list[Outcome]:
@@ -151,8 +158,33 @@ def check_forced(rows: Iterable[Row]) -> list[Outcome]:
 
 
 def path_length() -> list[Outcome]:
-    """Count instructions for each page: next to nothing more than the unmodified kernel's."""
-    return check_path_length(_measure(EXPERIMENTS["path-length"]).rows)
+    """Count instructions: next to nothing more than the unmodified kernel's, nor beside a hog."""
+    host.require("stress-ng")
+    measured = _measure(EXPERIMENTS["path-length"], EXPERIMENTS["busy-counted"])
+    alone, busy = (measured.of(name) for name in ("path-length", "busy-counted"))
+    return check_path_length(alone) + check_busy(busy)
+
+
+def check_busy(rows: Iterable[Row]) -> list[Outcome]:
+    """Return a test for each cell beside a hog: as fast as the unmodified kernel, at its cost."""
+    found = list(rows)
+    outcomes = []
+    for row in found:
+        base = find_baseline(row, found)
+        if row.kernel != "pagehaul":
+            continue
+        name = f"busy, {row.folio_kb} KB x {row.folios}, {row.method}: not behind vanilla"
+        if base is None or not base.cpu_ns_per_page or not row.cpu_ns_per_page:
+            outcomes.append(failed(name, "it was not measured on both kernels"))
+            continue
+        speed = row.median_gbps / base.median_gbps
+        cpu = row.cpu_ns_per_page / base.cpu_ns_per_page
+        fast = speed >= MIN_BUSY_SPEED or row.bytes < _SLICES_BYTES
+        right = fast and cpu <= MAX_BUSY_CPU
+        outcomes.append(
+            verdict(name, "" if right else f"speed {speed:.3f}, CPU time {cpu:.3f} of vanilla's")
+        )
+    return outcomes or [failed("busy: not behind vanilla", "nothing was measured")]
 
 
 def check_path_length(rows: Iterable[Row]) -> list[Outcome]:
