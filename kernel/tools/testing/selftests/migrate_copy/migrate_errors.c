@@ -326,7 +326,10 @@ static long move_dirty(void)
 
 static long move_clean(void)
 {
-	return move_status(ramfs_page(false), to) == to ? 0 : 1;
+	/* Which says what the nodes are. */
+	char *p = ramfs_page(false);
+
+	return move_status(p, to) == to ? 0 : 1;
 }
 
 /* E2BIG is what Linux gave before 2.6.29; now it reads as far as it can. */
