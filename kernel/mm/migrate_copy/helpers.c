@@ -70,6 +70,7 @@ struct migrate_copy_helper {
 	struct work_struct item;
 	int cpu;
 	bool busy_too;
+	bool look_again;	/* There may be a step that it has not seen */
 	/* During a step, and its own: the work, and what helpers of it took. */
 	struct migrate_copy_work *work;
 	u64 nested_ns;
@@ -165,8 +166,8 @@ static bool may_help(const struct migrate_copy_helper *me)
 
 /*
  * Do steps of the work in the slot until it is gone or has none left, or until
- * somebody else wants the CPU, and not just for a moment: the caller does the
- * rest, or wakes us again when the CPU is idle.
+ * the CPU has somebody else to run: the caller does the rest, or wakes us again
+ * when the CPU is idle.
  */
 static void help(struct work_struct *item)
 {
@@ -187,6 +188,12 @@ static void help(struct work_struct *item)
 			}
 			/* Pairs with the full barrier in retract(). */
 			smp_store_release(&me->slot, work);
+			/* Who found us in that step has set this, see wake_again(). */
+			smp_mb();
+			if (READ_ONCE(me->look_again)) {
+				WRITE_ONCE(me->look_again, false);
+				more = true;
+			}
 		}
 		preempt_enable();
 		/* Who has waited for a moment's work does it here. */
@@ -391,10 +398,15 @@ static bool wake_again(struct migrate_copy_helper *h,
 	if (READ_ONCE(h->slot) != work) {
 		/*
 		 * In the middle of a step it looks again without that, unless
-		 * the step was to find out that there is none. Nobody is woken.
+		 * the step was to find out that there is none. Queueing its item
+		 * would do as well, but wake a worker on its CPU, for whom it
+		 * would make way.
 		 */
-		queue_work_on(h->cpu, wq, &h->item);
-		return false;
+		WRITE_ONCE(h->look_again, true);
+		/* Pairs with that of help(): it sees this, or we its slot. */
+		smp_mb();
+		if (READ_ONCE(h->slot) != work)
+			return false;
 	}
 	if (!cpu_online(h->cpu))
 		return false;

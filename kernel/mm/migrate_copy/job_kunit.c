@@ -309,6 +309,53 @@ static void taken_back_early(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, after, atomic_read(&lw.begun));
 }
 
+struct told_work {
+	struct migrate_copy_work work;
+	atomic_t steps;
+	struct completion begun;
+	struct completion go_on;
+};
+
+/* The first one finds nothing to do, but takes its time. */
+static bool told_step(struct migrate_copy_work *work)
+{
+	struct told_work *tw = container_of(work, struct told_work, work);
+
+	if (atomic_inc_return(&tw->steps) == 1) {
+		complete(&tw->begun);
+		wait_for_completion(&tw->go_on);
+	}
+	return false;
+}
+
+/* Who is told of a step while it finds that there is none looks again, once. */
+static void told_in_a_step(struct kunit *test)
+{
+	struct told_work tw = { .steps = ATOMIC_INIT(0) };
+	unsigned int i;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "needs two CPUs");
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, reset_hooks, NULL));
+	WRITE_ONCE(migrate_copy_test.any_cpu, true);
+
+	init_completion(&tw.begun);
+	init_completion(&tw.go_on);
+	migrate_copy_work_init(&tw.work, told_step, true);
+	KUNIT_EXPECT_EQ(test, 1,
+			migrate_copy_helpers_wake(&tw.work, NUMA_NO_NODE, 1));
+	KUNIT_EXPECT_NE(test, 0,
+			wait_for_completion_timeout(&tw.begun, 10 * HZ));
+	migrate_copy_helpers_wake_again(&tw.work);
+	complete(&tw.go_on);
+	for (i = 0; i < 1000 && atomic_read(&tw.steps) < 2; i++)
+		usleep_range(1000, 2000);
+	usleep_range(10000, 11000);
+	KUNIT_EXPECT_EQ(test, 2, atomic_read(&tw.steps));
+	migrate_copy_helpers_retract(&tw.work);
+}
+
 static struct kunit_case job_cases[] = {
 	KUNIT_CASE(claims_cover_job),
 	KUNIT_CASE(zero_helpers),
@@ -316,6 +363,7 @@ static struct kunit_case job_cases[] = {
 	KUNIT_CASE(more_helpers_than_chunks),
 	KUNIT_CASE(failing_chunk),
 	KUNIT_CASE(taken_back_early),
+	KUNIT_CASE(told_in_a_step),
 	KUNIT_CASE_SLOW(concurrent_jobs),
 	{}
 };
