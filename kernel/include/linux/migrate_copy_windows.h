@@ -36,6 +36,8 @@ enum migrate_copy_break {
 	MIGRATE_COPY_BREAK_WRITABLE,	/* Map as writable what was not, or is not now */
 	MIGRATE_COPY_BREAK_SIGNAL,	/* Who has a signal leaves out copies */
 	MIGRATE_COPY_BREAK_CHUNK,	/* A helper leaves its chunk if its CPU is wanted */
+	MIGRATE_COPY_BREAK_GONE,	/* Map again where the entry is gone */
+	MIGRATE_COPY_BREAK_PENDING,	/* Who gives up memory flushes no TLB */
 	MIGRATE_COPY_NR_BREAKS,
 };
 
@@ -45,6 +47,8 @@ extern unsigned long migrate_copy_broken_rules;
 
 void __migrate_copy_at(enum migrate_copy_window_at window, bool may_sleep);
 void migrate_copy_stand_unlocked(struct list_head *folios);
+void migrate_copy_map_gone(struct folio *folio, struct vm_area_struct *vma,
+			   unsigned long address);
 bool migrate_copy_fails(void);
 
 /**
@@ -97,6 +101,12 @@ static inline bool migrate_copy_broken(enum migrate_copy_break rule)
 }
 
 static inline void migrate_copy_stand_unlocked(struct list_head *folios)
+{
+}
+
+static inline void migrate_copy_map_gone(struct folio *folio,
+					 struct vm_area_struct *vma,
+					 unsigned long address)
 {
 }
 

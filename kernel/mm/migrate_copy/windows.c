@@ -33,6 +33,7 @@
 #include <linux/mutex.h>
 #include <linux/pagemap.h>
 #include <linux/random.h>
+#include <linux/rmap.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -42,6 +43,7 @@
 #include <linux/uaccess.h>
 #include <linux/wait.h>
 
+#include "../internal.h"
 #include "internal.h"
 
 /* Longest line that is written to a file here. */
@@ -76,6 +78,8 @@ static const char * const rule_names[MIGRATE_COPY_NR_BREAKS] = {
 	[MIGRATE_COPY_BREAK_WRITABLE]	= "writable",
 	[MIGRATE_COPY_BREAK_SIGNAL]	= "signal",
 	[MIGRATE_COPY_BREAK_CHUNK]	= "chunk",
+	[MIGRATE_COPY_BREAK_GONE]	= "gone",
+	[MIGRATE_COPY_BREAK_PENDING]	= "pending",
 };
 
 /* Whether there is anything to do in any window. */
@@ -235,6 +239,46 @@ void __migrate_copy_at(enum migrate_copy_window_at window, bool may_sleep)
 	round = take_gate(window);
 	if (round)
 		stand(round, may_sleep);
+}
+
+/**
+ * migrate_copy_map_gone() - Map a folio where it is mapped no more.
+ * @folio: It has moved, and its migration entries are being replaced.
+ * @vma: A mapping that may have had one.
+ * @address: Of the folio in it.
+ *
+ * This breaks the rule that only a migration entry is replaced: what somebody
+ * has given up meanwhile comes back. Of base pages of anonymous memory only.
+ *
+ * Context: Called by the walk of all mappings, which holds the lock of the
+ * anon_vma; takes the lock of the page table.
+ */
+void migrate_copy_map_gone(struct folio *folio, struct vm_area_struct *vma,
+			   unsigned long address)
+{
+	struct mm_struct *mm = vma->vm_mm;
+	spinlock_t *ptl;
+	pmd_t *pmd;
+	pte_t *pte;
+
+	if (!migrate_copy_broken(MIGRATE_COPY_BREAK_GONE))
+		return;
+	if (folio_test_large(folio) || !folio_test_anon(folio) ||
+	    folio_test_ksm(folio))
+		return;
+	pmd = mm_find_pmd(mm, address);
+	pte = pmd ? pte_offset_map_lock(mm, pmd, address, &ptl) : NULL;
+	if (!pte)
+		return;
+	if (pte_none(ptep_get(pte))) {
+		folio_get(folio);
+		folio_add_anon_rmap_pte(folio, folio_page(folio, 0), vma,
+					address, RMAP_NONE);
+		inc_mm_counter(mm, MM_ANONPAGES);
+		set_pte_at(mm, address, pte,
+			   mk_pte(folio_page(folio, 0), vma->vm_page_prot));
+	}
+	pte_unmap_unlock(pte, ptl);
 }
 
 /**

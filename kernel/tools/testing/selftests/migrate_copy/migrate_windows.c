@@ -950,7 +950,9 @@ static struct {
 	uint64_t *word;
 	atomic_bool stop;
 	atomic_bool lost;
+	atomic_bool renewed;	/* What is stored there may change */
 	atomic_ullong count;
+	atomic_ullong turns;
 	pthread_t thread;
 	int cpu;
 } stale;
@@ -978,11 +980,13 @@ static void *stale_main(void *unused)
 	while (!stale.stop) {
 		seen = load();
 		if (seen != mine) {
-			stale.lost = true;
+			if (!stale.renewed)
+				stale.lost = true;
 			mine = seen;
 		}
 		store(++mine);
 		stale.count = mine;
+		stale.turns++;
 	}
 	return unused;
 }
@@ -1002,6 +1006,7 @@ static void before_stale(struct scene *s)
 	stale.word = (uint64_t *)s->r.map;
 	stale.stop = false;
 	stale.lost = false;
+	stale.renewed = false;
 	stale.count = 0;
 	require(!pthread_create(&stale.thread, NULL, stale_main, NULL),
 		"no thread");
@@ -1031,6 +1036,29 @@ static void check_stale(struct scene *s)
 	right(load() == stale.count, "the last stores are lost");
 	right(!pattern_bad(s->r.map + PAGE, s->r.size - PAGE, s->r.seed, PAGE,
 			   s->r.period), "what was there is wrong");
+}
+
+/*
+ * Gives up the page of the writer. From then on it has another one, whatever its
+ * TLB says, and loses nothing that it stores there.
+ */
+static void act_renew(struct scene *s)
+{
+	double end = now() + GRACE_MS / 2e3;
+	uint64_t before;
+
+	stale.renewed = true;
+	s->gone = PAGE;
+	require(!madvise(s->r.map, PAGE, MADV_DONTNEED), "madvise: %s",
+		strerror(errno));
+	before = stale.turns;
+	/* One turn may have begun before. After the flush it may have to wait. */
+	while (stale.turns < before + 2 && now() < end)
+		usleep(100);
+	if (stale.turns >= before + 2)
+		stale.renewed = false;
+	else if (s->mode != MODE_PARALLEL && (BIT(s->window) & W_UNMAPPED))
+		s->unlucky = true;
 }
 
 /*
@@ -1875,6 +1903,8 @@ static const struct act acts[] = {
 	  NULL, act_store },
 	{ "a store by a stale TLB", { &base, &shmem }, W_ALL,
 	  before_stale, act_stale, check_stale, false, false, true },
+	{ "MADV_DONTNEED and a stale TLB", { &base }, W_ALL,
+	  before_stale, act_renew, check_stale },
 	{ "process_vm_writev", { &base, &thp, &shmem, &hugetlb }, W_ALL,
 	  NULL, act_process_write, .stay = SOME_STAY },
 	{ "ptrace", { &base, &thp, &hugetlb }, W_ALL, before_poke, act_poke,
@@ -2082,6 +2112,8 @@ static const struct breach breaches[] = {
 	{ "refs", "", "io_uring", &shmem, W_COPIED },
 	{ "refs", "", "O_DIRECT", &tmpfs, W_COPIED },
 	{ "flush", "", "a store by a stale TLB", &base, W_COPIED },
+	{ "pending", "", "MADV_DONTNEED and a stale TLB", &base, W_UNMAPPED },
+	{ "gone", "", "MADV_DONTNEED", &base, W_COPIED },
 	/* tmpfs locks the folio for a read. */
 	{ "publish", "", "read", &xfs, W_COPYING },
 	{ "lock", "", "write", &xfs, W_COPIED },
