@@ -11,6 +11,9 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 
+struct folio;
+struct vm_area_struct;
+
 /* The windows, in the order in which a batch passes them. */
 enum migrate_copy_window_at {
 	MIGRATE_COPY_AT_UNMAPPED,	/* The batch is unmapped, no flush yet */

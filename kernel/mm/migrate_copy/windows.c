@@ -257,7 +257,7 @@ void migrate_copy_map_gone(struct folio *folio, struct vm_area_struct *vma,
 			   unsigned long address)
 {
 	struct mm_struct *mm = vma->vm_mm;
-	spinlock_t *ptl;
+	spinlock_t *ptl;	/* Of the page table */
 	pmd_t *pmd;
 	pte_t *pte;
 
