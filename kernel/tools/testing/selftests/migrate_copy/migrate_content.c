@@ -146,6 +146,12 @@ static int region_move(struct region *r, enum move_by method, int from, int to)
 	}
 }
 
+/* Helpers have come, or there is nothing that they could help with. */
+static bool seen_enough(const struct region *r, const struct evidence *ev)
+{
+	return evidence_helpers(ev) || r->kind->flags & KIND_UNBATCHED;
+}
+
 /* Between two nodes, there and back, until the mode has shown itself. */
 static bool between_nodes(struct region *r, enum move_by method, enum copy_mode mode,
 			  int from, int to)
@@ -163,8 +169,7 @@ static bool between_nodes(struct region *r, enum move_by method, enum copy_mode 
 		tmp = from;
 		from = to;
 		to = tmp;
-		if (round && (evidence_helpers(&ev) ||
-			      r->kind->flags & KIND_UNBATCHED))
+		if (round && seen_enough(r, &ev))
 			break;
 	}
 	return evidence_check(&ev, moved, r->folio,
@@ -197,8 +202,7 @@ static bool by_compaction(struct region *r, enum copy_mode mode, int node)
 		for (i = 0; i < n; i++)
 			changed += before[i] != after[i];
 		ok = region_intact(r);
-		if (changed && (evidence_helpers(&ev) ||
-				kind->flags & KIND_UNBATCHED))
+		if (changed && seen_enough(r, &ev))
 			break;
 	}
 	free(before);
@@ -210,27 +214,6 @@ static bool by_compaction(struct region *r, enum copy_mode mode, int node)
 	 */
 	return ok && evidence_check(&ev, (changed + 1) / 2, r->folio,
 				    !(kind->flags & KIND_UNBATCHED));
-}
-
-static uint64_t block_pages(void)
-{
-	char text[32];
-
-	if (file_read("/sys/devices/system/memory/block_size_bytes", text,
-		      sizeof(text)))
-		return 0;
-	return strtoull(text, NULL, 16) / PAGE;
-}
-
-static bool block_is_movable(uint64_t block)
-{
-	char path[128], zone[64];
-
-	snprintf(path, sizeof(path),
-		 "/sys/devices/system/memory/memory%llu/valid_zones",
-		 (unsigned long long)block);
-	return !file_read(path, zone, sizeof(zone)) &&
-	       !strncmp(zone, "Movable", 7);
 }
 
 static int block_set(uint64_t block, const char *state)
@@ -506,8 +489,7 @@ static bool by_damon(struct region *r, enum copy_mode mode, int from, int to)
 		tmp = from;
 		from = to;
 		to = tmp;
-		if (round && (evidence_helpers(&ev) ||
-			      r->kind->flags & KIND_UNBATCHED))
+		if (round && seen_enough(r, &ev))
 			break;
 	}
 	free(pfns);

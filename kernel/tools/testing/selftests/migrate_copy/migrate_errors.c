@@ -315,13 +315,18 @@ static char *ramfs_page(bool dirty)
 }
 
 /* Fails by EINVAL inside the kernel, since it cannot be written back either. */
-static long move_dirty(void)
+static long with_dirty(long (*call)(char *p))
 {
 	char *p = ramfs_page(true);
-	long ret = move_count(p);
+	long ret = call(p);
 
 	require(page_node(p) == from && *p == 1, "it has moved, or changed");
 	return ret;
+}
+
+static long move_dirty(void)
+{
+	return with_dirty(move_count);
 }
 
 static long move_clean(void)
@@ -505,11 +510,7 @@ static long mbind_strict_pinned(void)
 
 static long mbind_strict_dirty(void)
 {
-	char *p = ramfs_page(true);
-	long ret = strict_there(p);
-
-	require(page_node(p) == from && *p == 1, "it has moved, or changed");
-	return ret;
+	return with_dirty(strict_there);
 }
 
 static long mbind_strict_clean(void)

@@ -641,9 +641,33 @@ int node_unbind(void)
 	return syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
 }
 
+/* Base pages in a block of memory; 0 where there are no blocks. */
+uint64_t block_pages(void)
+{
+	char text[32];
+
+	if (file_read("/sys/devices/system/memory/block_size_bytes", text,
+		      sizeof(text)))
+		return 0;
+	return strtoull(text, NULL, 16) / PAGE;
+}
+
+/* Only such a one can go offline. */
+bool block_is_movable(uint64_t block)
+{
+	char path[128], zone[64];
+
+	snprintf(path, sizeof(path),
+		 "/sys/devices/system/memory/memory%llu/valid_zones",
+		 (unsigned long long)block);
+	return !file_read(path, zone, sizeof(zone)) &&
+	       !strncmp(zone, "Movable", 7);
+}
+
 static bool node_has_movable_block(int node)
 {
-	char path[320], zones[64];
+	unsigned long long block;
+	char path[320];
 	struct dirent *entry;
 	bool found = false;
 	DIR *dir;
@@ -653,13 +677,8 @@ static bool node_has_movable_block(int node)
 	if (!dir)
 		return false;
 	while (!found && (entry = readdir(dir))) {
-		if (strncmp(entry->d_name, "memory", 6))
-			continue;
-		snprintf(path, sizeof(path),
-			 "/sys/devices/system/memory/%s/valid_zones",
-			 entry->d_name);
-		found = !file_read(path, zones, sizeof(zones)) &&
-			!strncmp(zones, "Movable", 7);
+		found = sscanf(entry->d_name, "memory%llu", &block) == 1 &&
+			block_is_movable(block);
 	}
 	closedir(dir);
 	return found;

@@ -153,6 +153,10 @@ double now(void);
 void random_start(uint64_t seed, uint64_t id);
 uint64_t rnd(uint64_t below);
 
+/* Blocks of memory, as sysfs counts them. */
+uint64_t block_pages(void);
+bool block_is_movable(uint64_t block);
+
 /* The two nodes between which memory is moved; skips the test without them. */
 void nodes_find(int *from, int *to);
 int node_bind(int node);

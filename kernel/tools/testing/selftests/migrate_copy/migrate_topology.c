@@ -589,6 +589,17 @@ static void in_group(const char *list, void (*fn)(const void *arg),
 	require(WIFEXITED(status) && !WEXITSTATUS(status), "failed");
 }
 
+/* The same with a CPU for the caller, and one for who helps. */
+static void on_two_cpus(void (*fn)(const void *arg), const void *arg)
+{
+	char list[32];
+
+	if (nr_cpus < 2 || nr_nodes < 2)
+		skip("needs two CPUs and two nodes with memory");
+	snprintf(list, sizeof(list), "%d,%d", cpu_list[0], cpu_list[1]);
+	in_group(list, fn, arg);
+}
+
 /* Moves in both ways of sharing, until helpers have worked; none elsewhere. */
 static void move_within(const void *arg)
 {
@@ -810,13 +821,8 @@ static void beside_hog(const void *arg)
 
 static void test_priority(const void *arg)
 {
-	char list[32];
-
-	if (nr_cpus < 2 || nr_nodes < 2)
-		skip("needs two CPUs and two nodes with memory");
 	trace_start();
-	snprintf(list, sizeof(list), "%d,%d", cpu_list[0], cpu_list[1]);
-	in_group(list, beside_hog, arg);
+	on_two_cpus(beside_hog, arg);
 }
 
 /* What decides whether other CPUs are asked, and whether they are. */
@@ -1065,13 +1071,8 @@ static void beside_turns(const void *arg)
 
 static void test_realtime(const void *arg)
 {
-	char list[32];
-
-	if (nr_cpus < 2 || nr_nodes < 2)
-		skip("needs two CPUs and two nodes with memory");
 	random_start(1, 0);
-	snprintf(list, sizeof(list), "%d,%d", cpu_list[0], cpu_list[1]);
-	in_group(list, beside_turns, arg);
+	on_two_cpus(beside_turns, arg);
 }
 
 /*
@@ -1128,12 +1129,7 @@ static void beside_comer(const void *arg)
 
 static void test_comer(const void *arg)
 {
-	char list[32];
-
-	if (nr_cpus < 2 || nr_nodes < 2)
-		skip("needs two CPUs and two nodes with memory");
-	snprintf(list, sizeof(list), "%d,%d", cpu_list[0], cpu_list[1]);
-	in_group(list, beside_comer, arg);
+	on_two_cpus(beside_comer, arg);
 }
 
 /* Who takes batches counts among those who may help with the copies of a batch. */

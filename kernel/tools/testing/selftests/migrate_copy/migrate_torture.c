@@ -1107,17 +1107,13 @@ static void on_alarm(int sig)
 static void memory_cycle(void)
 {
 	struct sigaction act = { .sa_handler = on_alarm };
-	char path[96], zones[64];
+	char path[96];
 	int block, try, err;
 
 	sigaction(SIGALRM, &act, NULL);
 	for (try = 0; try < 50; try++) {
 		block = rnd(48);
-		snprintf(path, sizeof(path),
-			 "/sys/devices/system/memory/memory%d/valid_zones",
-			 block);
-		if (!file_read(path, zones, sizeof(zones)) &&
-		    !strncmp(zones, "Movable", 7))
+		if (block_is_movable(block))
 			break;
 	}
 	if (try == 50)

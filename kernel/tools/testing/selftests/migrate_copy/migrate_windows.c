@@ -1577,12 +1577,11 @@ static void act_soft_offline(struct scene *s)
 		err ? "out of use" : "in use");
 }
 
-static uint64_t block_size;
-
 static bool block_has(uint64_t block, uint64_t flag)
 {
-	uint64_t pfn = block * block_size / PAGE;
-	uint64_t end = pfn + block_size / PAGE;
+	uint64_t per_block = block_pages();
+	uint64_t pfn = block * per_block;
+	uint64_t end = pfn + per_block;
 	uint64_t flags[512];
 	size_t i;
 
@@ -1602,13 +1601,7 @@ static bool block_has(uint64_t block, uint64_t flag)
  */
 static bool block_can_go(uint64_t block)
 {
-	char path[128], zones[64];
-
-	snprintf(path, sizeof(path),
-		 "/sys/devices/system/memory/memory%llu/valid_zones",
-		 (unsigned long long)block);
-	return !file_read(path, zones, sizeof(zones)) &&
-	       !strncmp(zones, "Movable", 7) &&
+	return block_is_movable(block) &&
 	       !block_has(block, KPF_RESERVED | KPF_HWPOISON);
 }
 
@@ -1618,20 +1611,17 @@ static bool block_can_go(uint64_t block)
  */
 static void before_offline(struct scene *s)
 {
-	uint64_t block, last = UINT64_MAX;
+	uint64_t block, last = UINT64_MAX, per_block = block_pages();
 	bool can_go = false;
 	size_t i, run = 0;
 	int to = s->from;
-	char text[64];
 
 	/* Such memory may be on the first node only: from the second one, then. */
 	move_all(s, s->to);
 	s->from = s->to;
 	s->to = to;
-	if (file_read("/sys/devices/system/memory/block_size_bytes", text,
-		      sizeof(text)))
+	if (!per_block)
 		skip("no memory blocks");
-	block_size = strtoull(text, NULL, 16);
 	s->map = mmap(NULL, FILL_SIZE, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	require(s->map != MAP_FAILED &&
@@ -1640,7 +1630,7 @@ static void before_offline(struct scene *s)
 	madvise(s->map, FILL_SIZE, MADV_NOHUGEPAGE);
 	for (i = 0; i < FILL_SIZE; i += PAGE) {
 		s->map[i] = 1;
-		block = page_pfn(s->map + i) * PAGE / block_size;
+		block = page_pfn(s->map + i) / per_block;
 		if (block != last) {
 			can_go = block_can_go(block);
 			run = 0;
