@@ -53,6 +53,7 @@ _SMOKE = Experiment("smoke", "A little of everything", "parallel", _smoke_cells)
 
 
 def _measure(*experiments: Experiment) -> Results:
+    host.require(*(name for experiment in experiments for name in experiment.packages))
     kernels = {name: build.build(name) for name in ("vanilla", "pagehaul")}
     program = cprogs.build_static(REPO / "bench") / "movebench"
     machine = Guests(program, kernels)
@@ -159,7 +160,6 @@ def check_forced(rows: Iterable[Row]) -> list[Outcome]:
 
 def path_length() -> list[Outcome]:
     """Count instructions: next to nothing more than the unmodified kernel's, nor beside a hog."""
-    host.require("stress-ng")
     measured = _measure(EXPERIMENTS["path-length"], EXPERIMENTS["busy-counted"])
     alone, busy = (measured.of(name) for name in ("path-length", "busy-counted"))
     return check_path_length(alone) + check_busy(busy)
