@@ -430,27 +430,39 @@ static bool by_offlining(struct region *r, enum copy_mode mode, int node)
 }
 
 /*
- * Pages that are in such a range of physical memory. Where no folio of that size
- * is free on the other node, it is split, and each page goes its own way.
+ * Where the pages are, each of them: where no folio of that size is free on the
+ * other node, it is split, and each page goes its own way. Of page cache that
+ * nobody maps, what a look at its folios shows.
  */
-static size_t in_range(struct region *r, uint64_t *pfns, uint64_t first,
+static size_t page_pfns(struct region *r, uint64_t *pfns)
+{
+	size_t i;
+
+	if (!r->map)
+		return region_pfns(r, pfns);
+	for (i = 0; i < r->size / PAGE; i++)
+		pfns[i] = page_pfn(r->map + i * PAGE);
+	return i;
+}
+
+/*
+ * Pages that are in such a range of physical memory, or on their way: what is
+ * not mapped just now may yet come back.
+ */
+static size_t not_gone(struct region *r, uint64_t *pfns, uint64_t first,
 		       uint64_t last)
 {
-	size_t n = r->map ? r->size / PAGE : region_pfns(r, pfns);
-	size_t i, count = 0;
+	size_t i, n = page_pfns(r, pfns), count = 0;
 
-	for (i = 0; i < n; i++) {
-		uint64_t pfn = r->map ? page_pfn(r->map + i * PAGE) : pfns[i];
-
-		count += pfn >= first && pfn <= last;
-	}
+	for (i = 0; i < n; i++)
+		count += !pfns[i] || (pfns[i] >= first && pfns[i] <= last);
 	return count;
 }
 
 /* From node to node again, by a kdamond that is told where the folios are. */
 static bool by_damon(struct region *r, enum copy_mode mode, int from, int to)
 {
-	uint64_t *pfns = calloc(r->size / r->folio, sizeof(*pfns));
+	uint64_t *pfns = calloc(r->size / PAGE, sizeof(*pfns));
 	uint64_t first, last, applied;
 	size_t n, i, left, moved = 0;
 	struct evidence ev;
@@ -460,12 +472,13 @@ static bool by_damon(struct region *r, enum copy_mode mode, int from, int to)
 
 	evidence_start(&ev, mode);
 	for (round = 0; ok && round < ROUNDS; round++) {
-		n = region_pfns(r, pfns);
+		n = page_pfns(r, pfns);
 		for (i = 0, first = UINT64_MAX, last = 0; i < n; i++) {
 			first = pfns[i] < first ? pfns[i] : first;
 			last = pfns[i] > last ? pfns[i] : last;
 		}
-		last += r->folio / PAGE - 1;
+		if (!r->map)
+			last += r->folio / PAGE - 1;
 		require(!damon_start(first * PAGE, (last + 1) * PAGE, to),
 			"cannot start DAMON");
 		end = now() + DAMON_S;
@@ -476,7 +489,7 @@ static bool by_damon(struct region *r, enum copy_mode mode, int from, int to)
 			 */
 			sys_migrate_pages(0, to, to);
 			usleep(20000);
-			left = in_range(r, pfns, first, last);
+			left = not_gone(r, pfns, first, last);
 		} while (left && now() < end);
 		applied = damon_stop();
 		require(!left && applied,

@@ -716,6 +716,22 @@ void nodes_find(int *from, int *to)
 #define DAMON_CONTEXT	DAMON_DIR "/0/contexts/0"
 #define DAMON_SCHEME	DAMON_CONTEXT "/schemes/0"
 
+/* While kdamond looks whether it is told something, it cannot be told. */
+#define DAMON_BUSY_S	5
+
+static int damon_tell(const char *state)
+{
+	double end = now() + DAMON_BUSY_S;
+	int err;
+
+	for (;;) {
+		err = file_write(DAMON_DIR "/0/state", state);
+		if (err != -EBUSY || now() > end)
+			return err;
+		usleep(1000);
+	}
+}
+
 int damon_start(uint64_t start, uint64_t end, int node)
 {
 	/* Looks often, and takes everything, whether it is used or not. */
@@ -747,7 +763,7 @@ int damon_start(uint64_t start, uint64_t end, int node)
 	for (i = 0; !err && i < ARRAY_SIZE(numbers); i++)
 		err = file_write_number(numbers[i].file, numbers[i].value);
 	return err ?: file_write(DAMON_SCHEME "/action", "migrate_cold") ?:
-		      file_write(DAMON_DIR "/0/state", "on");
+		      damon_tell("on");
 }
 
 uint64_t damon_stop(void)
@@ -755,8 +771,8 @@ uint64_t damon_stop(void)
 	uint64_t applied = 0;
 
 	/* An error of the first is no loss of more than a count. */
-	file_write(DAMON_DIR "/0/state", "update_schemes_stats");
-	file_write(DAMON_DIR "/0/state", "off");
+	damon_tell("update_schemes_stats");
+	damon_tell("off");
 	file_read_number(DAMON_SCHEME "/stats/nr_applied", &applied);
 	file_write(DAMON_DIR "/nr_kdamonds", "0");
 	return applied;

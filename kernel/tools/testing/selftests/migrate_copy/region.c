@@ -605,7 +605,7 @@ static bool ksm_merge(struct region *r)
 	return !wrong;
 }
 
-static bool to_swapcache(struct region *r)
+static bool to_swapcache(struct region *r, int node)
 {
 	size_t i, missing = 1;
 	int try;
@@ -615,8 +615,14 @@ static bool to_swapcache(struct region *r)
 			return false;
 		for (i = 0, missing = 0; i < r->size; i += PAGE)
 			missing += !!page_pfn(r->map + i);
-		if (missing)
+		if (missing) {
+			/*
+			 * What another CPU has not put on the LRU lists yet is
+			 * left alone. This moves nothing, but has it do so.
+			 */
+			sys_migrate_pages(0, node, node);
 			usleep(RETRY_US);
+		}
 	}
 	for (i = 0, missing = 0; i < r->size; i += PAGE) {
 		touch(r->map + i);
@@ -720,7 +726,7 @@ static bool folios_as_wanted(struct region *r)
 	return right == folios_there(r);
 }
 
-static bool populate(struct region *r)
+static bool populate(struct region *r, int node)
 {
 	const struct kind *kind = r->kind;
 
@@ -741,7 +747,7 @@ static bool populate(struct region *r)
 		return false;
 	if (kind->flags & KIND_KSM && !ksm_merge(r))
 		return false;
-	if (kind->flags & KIND_SWAPCACHE && !to_swapcache(r))
+	if (kind->flags & KIND_SWAPCACHE && !to_swapcache(r, node))
 		return false;
 	if (!folios_as_wanted(r))
 		return false;
@@ -806,7 +812,7 @@ void region_make(struct region *r, const struct kind *kind, int node,
 	    kind->backing == BACK_MEMFD)
 		r->fd = file_in(kind->backing, 0);
 
-	ok = !node_bind(node) && populate(r);
+	ok = !node_bind(node) && populate(r, node);
 	require(ok, "cannot make %s on node %d (last error: %s)", kind->name,
 		node, strerror(errno));
 	node_unbind();
