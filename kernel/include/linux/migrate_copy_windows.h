@@ -41,6 +41,7 @@ enum migrate_copy_break {
 	MIGRATE_COPY_BREAK_CHUNK,	/* A helper leaves its chunk if its CPU is wanted */
 	MIGRATE_COPY_BREAK_GONE,	/* Map again where the entry is gone */
 	MIGRATE_COPY_BREAK_PENDING,	/* Who gives up memory flushes no TLB */
+	MIGRATE_COPY_BREAK_MAPPED,	/* Map between the copy and the switch */
 	MIGRATE_COPY_NR_BREAKS,
 };
 
@@ -49,7 +50,7 @@ extern bool migrate_copy_windows_watched;
 extern unsigned long migrate_copy_broken_rules;
 
 void __migrate_copy_at(enum migrate_copy_window_at window, bool may_sleep);
-void migrate_copy_stand_unlocked(struct list_head *folios);
+void migrate_copy_stand_copied(struct list_head *folios);
 void migrate_copy_map_gone(struct folio *folio, struct vm_area_struct *vma,
 			   unsigned long address);
 bool migrate_copy_fails(void);
@@ -103,7 +104,7 @@ static inline bool migrate_copy_broken(enum migrate_copy_break rule)
 	return false;
 }
 
-static inline void migrate_copy_stand_unlocked(struct list_head *folios)
+static inline void migrate_copy_stand_copied(struct list_head *folios)
 {
 }
 

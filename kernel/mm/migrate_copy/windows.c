@@ -80,6 +80,7 @@ static const char * const rule_names[MIGRATE_COPY_NR_BREAKS] = {
 	[MIGRATE_COPY_BREAK_CHUNK]	= "chunk",
 	[MIGRATE_COPY_BREAK_GONE]	= "gone",
 	[MIGRATE_COPY_BREAK_PENDING]	= "pending",
+	[MIGRATE_COPY_BREAK_MAPPED]	= "mapped",
 };
 
 /* Whether there is anything to do in any window. */
@@ -282,22 +283,33 @@ void migrate_copy_map_gone(struct folio *folio, struct vm_area_struct *vma,
 }
 
 /**
- * migrate_copy_stand_unlocked() - Pass the window after the copies without locks.
- * @folios: Sources, copied and locked; they are locked again on return.
+ * migrate_copy_stand_copied() - Pass the window after the copies.
+ * @folios: Sources, copied and locked, on return as well.
  *
- * A broken rule: who waits for a folio's lock must not get it in between.
+ * Two rules can be broken here: who waits for a folio's lock must not get it
+ * before it has moved, and nobody has the folio mapped.
  *
  * Context: Process context. May sleep.
  */
-void migrate_copy_stand_unlocked(struct list_head *folios)
+void migrate_copy_stand_copied(struct list_head *folios)
 {
+	bool unlock = migrate_copy_broken(MIGRATE_COPY_BREAK_LOCK);
+	bool map = migrate_copy_broken(MIGRATE_COPY_BREAK_MAPPED);
 	struct folio *folio;
 
-	list_for_each_entry(folio, folios, lru)
-		folio_unlock(folio);
+	list_for_each_entry(folio, folios, lru) {
+		if (map)
+			remove_migration_ptes(folio, folio, 0);
+		if (unlock)
+			folio_unlock(folio);
+	}
 	migrate_copy_at(MIGRATE_COPY_AT_COPIED);
-	list_for_each_entry(folio, folios, lru)
-		folio_lock(folio);
+	list_for_each_entry(folio, folios, lru) {
+		if (unlock)
+			folio_lock(folio);
+		if (map)
+			try_to_migrate(folio, 0);
+	}
 }
 
 /* A line without its end. Free it. */

@@ -948,6 +948,19 @@ static void act_udmabuf(struct scene *s)
 	close(fd);
 }
 
+/* To another address. */
+static void remap(struct scene *s)
+{
+	char *to = mmap(NULL, s->r.size, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	require(to != MAP_FAILED, "no address");
+	to = mremap(s->r.map, s->r.size, s->r.size,
+		    MREMAP_MAYMOVE | MREMAP_FIXED, to);
+	require(to != MAP_FAILED, "mremap: %s", strerror(errno));
+	s->r.map = to;
+}
+
 /*
  * A writer on another CPU that never faults: until the flush it may use what
  * its TLB has, and what it writes then must not be lost.
@@ -960,6 +973,7 @@ static struct {
 	atomic_ullong count;
 	atomic_ullong turns;
 	pthread_t thread;
+	sigjmp_buf denied;
 	int cpu;
 } stale;
 
@@ -982,6 +996,8 @@ static void *stale_main(void *unused)
 	CPU_ZERO(&cpus);
 	CPU_SET(stale.cpu, &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
+	if (sigsetjmp(stale.denied, 1))
+		return unused;
 	store(0);
 	while (!stale.stop) {
 		seen = load();
@@ -1018,6 +1034,20 @@ static void before_stale(struct scene *s)
 		"no thread");
 	while (stale.count < 10000)
 		usleep(1000);
+}
+
+/* The writer is told that it must not write there any more, and ends. */
+static void on_denied(int signal)
+{
+	if (!pthread_equal(pthread_self(), stale.thread))
+		abort();
+	siglongjmp(stale.denied, signal);
+}
+
+static void before_denied(struct scene *s)
+{
+	signal(SIGSEGV, on_denied);
+	before_stale(s);
 }
 
 static void act_stale(struct scene *s)
@@ -1065,6 +1095,60 @@ static void act_renew(struct scene *s)
 		stale.renewed = false;
 	else if (s->mode != MODE_PARALLEL && (BIT(s->window) & W_UNMAPPED))
 		s->unlucky = true;
+}
+
+/* Has the writer a stale TLB? Before the flush it should, and goes on. */
+static void expect_stale(struct scene *s)
+{
+	double end = now() + GRACE_MS / 2e3;
+	uint64_t before = stale.count;
+
+	while (stale.count < before + 2 && now() < end)
+		usleep(100);
+	if (s->mode != MODE_PARALLEL && (BIT(s->window) & W_UNMAPPED))
+		s->unlucky = stale.count < before + 2;
+}
+
+/* From now on the writer may not write. It may not have counted its last store. */
+static void expect_denied(void)
+{
+	uint64_t before = stale.count;
+
+	usleep(GRACE_MS * 1000 / 2);
+	right(stale.count <= before + 1, "it writes where it may not");
+}
+
+static void act_protect(struct scene *s)
+{
+	expect_stale(s);
+	require(!mprotect(s->r.map, PAGE, PROT_READ), "mprotect: %s",
+		strerror(errno));
+	expect_denied();
+}
+
+static void act_take_away(struct scene *s)
+{
+	expect_stale(s);
+	s->gone = PAGE;
+	require(!munmap(s->r.map, PAGE), "munmap: %s", strerror(errno));
+	expect_denied();
+}
+
+static void act_shift(struct scene *s)
+{
+	expect_stale(s);
+	remap(s);
+	expect_denied();
+}
+
+static void check_denied(struct scene *s)
+{
+	join(stale.thread, "the writer");
+	if (!s->gone)
+		right(*(uint64_t *)s->r.map == stale.count,
+		      "its last stores are lost");
+	right(!pattern_bad(s->r.map + PAGE, s->r.size - PAGE, s->r.seed, PAGE,
+			   s->r.period), "what was there is wrong");
 }
 
 /*
@@ -1267,14 +1351,7 @@ static void act_uffd(struct scene *s)
 
 static void act_mremap(struct scene *s)
 {
-	char *to = mmap(NULL, s->r.size, PROT_NONE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	require(to != MAP_FAILED, "no address");
-	to = mremap(s->r.map, s->r.size, s->r.size,
-		    MREMAP_MAYMOVE | MREMAP_FIXED, to);
-	require(to != MAP_FAILED, "mremap: %s", strerror(errno));
-	s->r.map = to;
+	remap(s);
 	act_store(s);
 }
 
@@ -1901,9 +1978,15 @@ static const struct act acts[] = {
 	  before_stale, act_stale, check_stale, false, false, true },
 	{ "MADV_DONTNEED and a stale TLB", { &base }, W_ALL,
 	  before_stale, act_renew, check_stale },
+	{ "mprotect and a stale TLB", { &base }, W_ALL,
+	  before_denied, act_protect, check_denied },
+	{ "munmap and a stale TLB", { &base }, W_ALL,
+	  before_denied, act_take_away, check_denied },
+	{ "mremap and a stale TLB", { &base }, W_ALL,
+	  before_denied, act_shift, check_denied },
 	{ "process_vm_writev", { &base, &thp, &shmem, &hugetlb }, W_ALL,
 	  NULL, act_process_write, .stay = SOME_STAY },
-	{ "ptrace", { &base, &thp, &hugetlb }, W_ALL, before_poke, act_poke,
+	{ "ptrace", { &base, &thp, &shmem, &hugetlb }, W_ALL, before_poke, act_poke,
 	  .own_copy = true },
 	{ "io_uring", { &base, &shmem, &tmpfs }, W_ALL,
 	  before_io_uring, act_io_uring, .in_time = true, .pins = true },
@@ -2109,6 +2192,17 @@ static const struct breach breaches[] = {
 	{ "refs", "", "O_DIRECT", &tmpfs, W_COPIED },
 	{ "flush", "", "a store by a stale TLB", &base, W_COPIED },
 	{ "pending", "", "MADV_DONTNEED and a stale TLB", &base, W_UNMAPPED },
+	{ "pending", "", "mprotect and a stale TLB", &base, W_UNMAPPED },
+	{ "pending", "", "munmap and a stale TLB", &base, W_UNMAPPED },
+	{ "pending", "", "mremap and a stale TLB", &base, W_UNMAPPED },
+	{ "mapped", "", "stores", &base, W_COPIED },
+	{ "mapped", "", "stores", &thp, W_COPIED },
+	{ "mapped", "", "stores", &shmem, W_COPIED },
+	{ "mapped", "", "process_vm_writev", &base, W_COPIED },
+	{ "mapped", "", "mremap", &base, W_COPIED },
+	{ "mapped", "", "munmap", &base, W_COPIED },
+	{ "mapped", "", "mlock", &base, W_COPIED },
+	{ "mapped", "", "mprotect", &base, W_COPIED },
 	{ "gone", "", "MADV_DONTNEED", &base, W_COPIED },
 	/* tmpfs locks the folio for a read. */
 	{ "publish", "", "read", &xfs, W_COPYING },
