@@ -26,8 +26,8 @@
 #define ROUNDS		100
 #define OFFLINE_TRIES	10
 #define TIMEOUT		120
-/* For DAMON to move a region. */
-#define DAMON_S		10
+/* For DAMON to move a region, on a busy host and a slow kernel, too. */
+#define DAMON_S		60
 
 /* Several batches for several CPUs, which share no less than 128 pages. */
 #define MIN_PAGES	512

@@ -143,14 +143,18 @@ static const char * const fault_names[NR_FAULTS] = {
 	[FAULT_DAMON]		= "damon",
 };
 
-/* Those that the kernel injects; "times" counts down. */
+/*
+ * Those that the kernel injects; "times" counts down. Pages are allocated by the
+ * hundred: of each so many at most one fails, or no call would get further.
+ */
 static const struct {
 	enum fault fault;
 	const char *dir;
 	unsigned int percent;
+	unsigned int interval;
 } injections[] = {
 	{ FAULT_SLAB, "/sys/kernel/debug/failslab", 3 },
-	{ FAULT_PAGE_ALLOC, "/sys/kernel/debug/fail_page_alloc", 3 },
+	{ FAULT_PAGE_ALLOC, "/sys/kernel/debug/fail_page_alloc", 3, 16 },
 	{ FAULT_COPY, WINDOWS_DIR "/fail_copy", 1 },
 	{ FAULT_DMA_TRANSFER, SOFTDMA_DIR "/fail_transfer", 5 },
 	{ FAULT_DMA_DELAY, SOFTDMA_DIR "/fail_delay", 1 },
@@ -977,6 +981,8 @@ static void injection_set(size_t i, unsigned int percent)
 	file_write(path, "N");
 	snprintf(path, sizeof(path), "%s/min-order", injections[i].dir);
 	file_write(path, "0");
+	snprintf(path, sizeof(path), "%s/interval", injections[i].dir);
+	file_write_number(path, injections[i].interval ?: 1);
 	snprintf(path, sizeof(path), "%s/probability", injections[i].dir);
 	file_write_number(path, percent);
 }
