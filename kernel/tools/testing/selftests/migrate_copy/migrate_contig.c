@@ -26,7 +26,8 @@
 /* Some page is in use for a moment whenever the kernel looks. */
 #define TRIES		200
 #define PAUSE_US	20000
-#define ATTEMPTS	5
+/* For how long to try anew until helpers have had a part in it. */
+#define PATIENCE_S	120
 /* How many pages are taken and freed at a time by whoever does only that. */
 #define CHURN		(8 * MB)
 
@@ -192,9 +193,10 @@ static bool clear_the_way(const struct args *args, int node, const char *pool)
 static void test_contig(const void *arg)
 {
 	const struct args *args = arg;
-	unsigned int attempt;
+	unsigned int attempts = 0;
 	char pool[128];
 	int other, node;
+	double start;
 
 	if (mem_bytes("CmaTotal:") < GB)
 		skip("no memory for a page of 1 GB: boot with hugetlb_cma=");
@@ -204,11 +206,11 @@ static void test_contig(const void *arg)
 	if (!file_exists(pool))
 		skip("no pages of 1 GB here");
 	/* Few folios are soon copied, and CPUs are not always idle. */
-	for (attempt = 0; attempt < ATTEMPTS; attempt++) {
+	for (start = now(); now() < start + PATIENCE_S; attempts++) {
 		if (clear_the_way(args, node, pool))
 			return;
 	}
-	die("no helper copied anything, %u times", ATTEMPTS);
+	die("no helper copied anything, %u times", attempts);
 }
 
 /* The nodes have so many pages of 1 GB. */

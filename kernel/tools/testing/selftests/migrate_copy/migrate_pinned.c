@@ -18,21 +18,23 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "migrate_test.h"
 
-#define TIMEOUT		120
+#define TIMEOUT		240
 /* Seconds that the tests with several threads run, at least. */
 #define DURATION_S	2
 /* What must have happened in that time, or else nothing was tested. */
 #define MIN_MOVES	4
 #define MIN_WORK	4
 /* How long to go on until that has happened. */
-#define PATIENCE_S	60
+#define PATIENCE_S	150
 
 static const struct kind base = { "base", BACK_ANON, OF_PAGES(1), 512 * KB };
 static const struct kind mthp = { "mthp_64k", BACK_ANON, 64 * KB, 512 * KB };
@@ -43,17 +45,35 @@ static const struct kind hugetlb = {
 	"hugetlb_2m", BACK_HUGETLB, 2 * MB, 4 * MB
 };
 
-static const struct kind tmpfs = { "tmpfs", BACK_TMPFS, OF_PAGES(1), 1 * MB };
+/*
+ * Who uses some folios leaves others that can move, and as many at a time that
+ * there is something to share.
+ */
+static const struct kind many_base = {
+	"base", BACK_ANON, OF_PAGES(1), 4 * MB
+};
+
+static const struct kind many_thp = { "thp", BACK_ANON, 2 * MB, 8 * MB };
+
+static const struct kind many_shmem = {
+	"shmem", BACK_SHMEM, OF_PAGES(1), 4 * MB
+};
+
+static const struct kind many_hugetlb = {
+	"hugetlb_2m", BACK_HUGETLB, 2 * MB, 8 * MB
+};
+
+static const struct kind tmpfs = { "tmpfs", BACK_TMPFS, OF_PAGES(1), 4 * MB };
 
 static const struct kind tmpfs_huge = {
-	"tmpfs_huge", BACK_TMPFS_HUGE, 2 * MB, 4 * MB
+	"tmpfs_huge", BACK_TMPFS_HUGE, 2 * MB, 16 * MB
 };
 
 static const struct kind ext4 = {
-	"ext4", BACK_EXT4, OF_PAGES(1), 1 * MB, KIND_UNBATCHED
+	"ext4", BACK_EXT4, OF_PAGES(1), 4 * MB, KIND_UNBATCHED
 };
 
-static const struct kind xfs = { "xfs", BACK_XFS, OF_PAGES(1), 1 * MB };
+static const struct kind xfs = { "xfs", BACK_XFS, OF_PAGES(1), 4 * MB };
 
 enum pin_by {
 	PIN_IO_URING,
@@ -140,8 +160,28 @@ static void *direct_write(void *arg)
 	return NULL;
 }
 
-/* There is no sign of a request in flight but the time. */
-#define IN_FLIGHT_US	500000
+/* Once a request is in flight, all of its pages are pinned. */
+#define IN_FLIGHT_S	30
+#define IN_FLIGHT_US	1000
+
+static void wait_in_flight(int dev)
+{
+	unsigned int reads, writes = 0;
+	double start = now();
+	char path[64], text[64];
+	struct stat st;
+
+	require(!fstat(dev, &st), "no device");
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/inflight",
+		 major(st.st_rdev), minor(st.st_rdev));
+	while (!writes) {
+		require(now() < start + IN_FLIGHT_S, "nothing is written");
+		usleep(IN_FLIGHT_US);
+		require(!file_read(path, text, sizeof(text)) &&
+			sscanf(text, "%u %u", &reads, &writes) == 2,
+			"cannot understand %s", path);
+	}
+}
 
 static void pin_start(struct pin_state *p, struct region *r, enum pin_by pin)
 {
@@ -160,7 +200,7 @@ static void pin_start(struct pin_state *p, struct region *r, enum pin_by pin)
 		frozen_device(&p->fd[0], &p->fd[1]);
 		require(!pthread_create(&p->thread, NULL, direct_write, p),
 			"no thread");
-		usleep(IN_FLIGHT_US);
+		wait_in_flight(p->fd[0]);
 	}
 }
 
@@ -403,15 +443,25 @@ static bool process_write_round(struct worker *w, uint64_t round)
 	return !pattern_bad(to.iov_base, size, round, 0, 0);
 }
 
+/*
+ * Who reads holds the folios, and waits for those that move: all at a time, and
+ * without a pause, none would ever be free.
+ */
+#define PIECE		(128 * KB)
+#define PAUSES_US	2000
+
 static bool read_round(struct worker *w, uint64_t round)
 {
 	struct region *r = w->r;
+	size_t offset;
 
-	if (w->id)
-		return !pattern_bad(r->map, r->size, r->seed, 0, r->period);
-	if (pread(r->fd, w->bounce, r->size, 0) != (ssize_t)r->size)
-		return false;
-	return !pattern_bad(w->bounce, r->size, r->seed, 0, r->period);
+	for (offset = 0; !w->id && offset < r->size; offset += PIECE) {
+		if (pread(r->fd, w->bounce + offset, PIECE, offset) != PIECE)
+			return false;
+	}
+	usleep(round * 7919 % PAUSES_US);
+	return !pattern_bad(w->id ? r->map : w->bounce, r->size, r->seed, 0,
+			    r->period);
 }
 
 typedef bool (*round_fn)(struct worker *w, uint64_t round);
@@ -538,6 +588,10 @@ static void test_concurrent(const void *arg)
 		ok = ok && !workers[i].bad;
 	}
 	ksft_print_msg("%lu moves beside %lu rounds\n", moves, done);
+	if (variant->mode != MODE_PLAIN)
+		ksft_print_msg("%llu folios left out for their references\n",
+			       (unsigned long long)stat_read("fallback_refs") -
+			       ev.refs_before);
 	require(ok, "a write is lost, or a reader has seen wrong data");
 	require(moves >= MIN_MOVES && done >= MIN_WORK,
 		"too little happened to say anything");
@@ -558,22 +612,22 @@ static const struct {
 	enum job job;
 	enum move_by method;
 } concurrent_tests[] = {
-	{ &base, JOB_STORE, MOVE_PAGES },
-	{ &base, JOB_STORE, MBIND },
-	{ &base, JOB_STORE, MIGRATE_PAGES },
-	{ &thp, JOB_STORE, MOVE_PAGES },
-	{ &thp, JOB_STORE, MBIND },
-	{ &thp, JOB_STORE, MIGRATE_PAGES },
-	{ &shmem, JOB_STORE, MOVE_PAGES },
-	{ &hugetlb, JOB_STORE, MOVE_PAGES },
-	{ &base, JOB_DIRECT_READ, MOVE_PAGES },
-	{ &thp, JOB_DIRECT_READ, MOVE_PAGES },
-	{ &shmem, JOB_DIRECT_READ, MOVE_PAGES },
-	{ &hugetlb, JOB_DIRECT_READ, MOVE_PAGES },
-	{ &base, JOB_PROCESS_WRITE, MOVE_PAGES },
-	{ &thp, JOB_PROCESS_WRITE, MOVE_PAGES },
-	{ &shmem, JOB_PROCESS_WRITE, MOVE_PAGES },
-	{ &hugetlb, JOB_PROCESS_WRITE, MOVE_PAGES },
+	{ &many_base, JOB_STORE, MOVE_PAGES },
+	{ &many_base, JOB_STORE, MBIND },
+	{ &many_base, JOB_STORE, MIGRATE_PAGES },
+	{ &many_thp, JOB_STORE, MOVE_PAGES },
+	{ &many_thp, JOB_STORE, MBIND },
+	{ &many_thp, JOB_STORE, MIGRATE_PAGES },
+	{ &many_shmem, JOB_STORE, MOVE_PAGES },
+	{ &many_hugetlb, JOB_STORE, MOVE_PAGES },
+	{ &many_base, JOB_DIRECT_READ, MOVE_PAGES },
+	{ &many_thp, JOB_DIRECT_READ, MOVE_PAGES },
+	{ &many_shmem, JOB_DIRECT_READ, MOVE_PAGES },
+	{ &many_hugetlb, JOB_DIRECT_READ, MOVE_PAGES },
+	{ &many_base, JOB_PROCESS_WRITE, MOVE_PAGES },
+	{ &many_thp, JOB_PROCESS_WRITE, MOVE_PAGES },
+	{ &many_shmem, JOB_PROCESS_WRITE, MOVE_PAGES },
+	{ &many_hugetlb, JOB_PROCESS_WRITE, MOVE_PAGES },
 	{ &tmpfs, JOB_READ, MOVE_PAGES },
 	{ &tmpfs_huge, JOB_READ, MOVE_PAGES },
 	{ &ext4, JOB_READ, MOVE_PAGES },
