@@ -25,6 +25,9 @@
 /* How often to move back and forth until a helper has been fast enough. */
 #define ROUNDS		100
 #define OFFLINE_TRIES	10
+#define OFFLINE_US	20000
+/* For how long to take blocks away until a helper has been fast enough. */
+#define OFFLINE_S	60
 #define TIMEOUT		120
 /* For DAMON to move a region, on a busy host and a slow kernel, too. */
 #define DAMON_S		60
@@ -228,10 +231,13 @@ static int block_set(uint64_t block, const char *state)
 
 static int block_offline(uint64_t block)
 {
-	int try, err = -1;
+	int try, err;
 
-	for (try = 0; err && try < OFFLINE_TRIES; try++)
+	err = block_set(block, "offline");
+	for (try = 1; err && try < OFFLINE_TRIES; try++) {
+		usleep(OFFLINE_US);
 		err = block_set(block, "offline");
+	}
 	return err;
 }
 
@@ -387,15 +393,16 @@ static bool by_offlining(struct region *r, enum copy_mode mode, int node)
 	size_t n, count, left, moved = 0;
 	struct evidence ev;
 	uint64_t *pfns, block = 0;
-	int round, misses = 0;
+	double start = now();
 	bool ok = true;
+	int misses = 0;
 
 	if (!per_block)
 		skip("this kernel has no memory hot-remove");
 	pfns = calloc(max, sizeof(*pfns));
 	evidence_start(&ev, mode);
 
-	for (round = 0; ok && round < ROUNDS; round++) {
+	while (ok && now() < start + OFFLINE_S) {
 		n = region_pfns(r, pfns);
 		count = offline_some(pfns, n, per_block, &block);
 		if (!count) {
@@ -405,6 +412,7 @@ static bool by_offlining(struct region *r, enum copy_mode mode, int node)
 			region_make(r, kind, node, false);
 			continue;
 		}
+		misses = 0;
 		/* Many pages of a merged one are still one folio. */
 		moved += merged ? 1 : count;
 		ok = region_intact(r);

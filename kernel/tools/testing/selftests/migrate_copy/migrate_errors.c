@@ -220,17 +220,23 @@ static long status_moved(void)
 static long with_sharer(long (*call)(char *p))
 {
 	char *p = new_page(MAP_SHARED);
+	int pipes[2];
+	char ready;
 	long ret;
 	pid_t pid;
 
+	require(!pipe(pipes), "no pipe");
 	pid = fork();
 	if (!pid) {
 		/* Maps the page, until it is killed. */
 		touch(p);
-		pause();
+		if (write(pipes[1], "", 1) == 1)
+			pause();
 		_exit(0);
 	}
-	usleep(200000);
+	require(read(pipes[0], &ready, 1) == 1, "nobody shares");
+	close(pipes[0]);
+	close(pipes[1]);
 	ret = call(p);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);

@@ -25,8 +25,8 @@
 
 #include "migrate_test.h"
 
-/* Migration is best effort: a page may be busy for a moment. */
-#define TRIES		20
+/* Migration is best effort: a page may be busy for a moment, or for longer. */
+#define PATIENCE_S	10
 #define RETRY_US	20000
 
 #define KSM_PAGES	256
@@ -605,25 +605,30 @@ static bool ksm_merge(struct region *r)
 	return !wrong;
 }
 
+/* Is there time for another try? Waits for it. */
+static bool try_again(double start)
+{
+	usleep(RETRY_US);
+	return now() < start + PATIENCE_S;
+}
+
 static bool to_swapcache(struct region *r, int node)
 {
-	size_t i, missing = 1;
-	int try;
+	double start = now();
+	size_t i, missing;
 
-	for (try = 0; missing && try < TRIES; try++) {
+	do {
 		if (madvise(r->map, r->size, MADV_PAGEOUT))
 			return false;
 		for (i = 0, missing = 0; i < r->size; i += PAGE)
 			missing += !!page_pfn(r->map + i);
-		if (missing) {
-			/*
-			 * What another CPU has not put on the LRU lists yet is
-			 * left alone. This moves nothing, but has it do so.
-			 */
+		/*
+		 * What another CPU has not put on the LRU lists yet is left
+		 * alone. This moves nothing, but has it do so.
+		 */
+		if (missing)
 			sys_migrate_pages(0, node, node);
-			usleep(RETRY_US);
-		}
-	}
+	} while (missing && try_again(start));
 	for (i = 0, missing = 0; i < r->size; i += PAGE) {
 		touch(r->map + i);
 		missing += !(pfn_flags(page_pfn(r->map + i)) &
@@ -953,8 +958,8 @@ int region_move_pages(struct region *r, int from, int to)
 	long left = -1;
 	void **pages;
 	int *nodes, *status;
+	double start = now();
 	size_t i, n;
-	int try;
 
 	pages = calloc(most, sizeof(*pages));
 	nodes = calloc(most, sizeof(*nodes));
@@ -962,26 +967,23 @@ int region_move_pages(struct region *r, int from, int to)
 	for (i = 0; i < most; i++)
 		nodes[i] = to;
 	n = addresses(r, r->folio, pages, -1);
-	for (try = 0; left && try < TRIES; try++) {
-		if (try) {
-			usleep(RETRY_US);
-			n = addresses(r, step, pages, to);
-			if (!n) {
-				left = 0;
-				break;
-			}
-		}
+	for (;;) {
 		/* No node: what gets no status has not moved. */
 		for (i = 0; i < n; i++)
 			status[i] = -1;
 		left = sys_move_pages(0, n, pages, nodes, status, move_flag(r));
-		if (left)
-			continue;
-		for (i = 0; i < n; i++)
+		for (i = 0; !left && i < n; i++)
 			left += status[i] != to;
 		/* The pieces of a folio that was split by an earlier move. */
 		if (!left && step < r->folio)
 			left = addresses(r, step, pages, to);
+		if (!left || !try_again(start))
+			break;
+		n = addresses(r, step, pages, to);
+		if (!n) {
+			left = 0;
+			break;
+		}
 	}
 	if (left)
 		ksft_print_msg("move_pages: %ld of %zu left, errno %d\n", left,
@@ -994,15 +996,13 @@ int region_move_pages(struct region *r, int from, int to)
 
 int region_mbind(struct region *r, int from, int to)
 {
-	int err = -1;
-	int try;
+	double start = now();
+	int err;
 
-	for (try = 0; err && try < TRIES; try++) {
-		if (try)
-			usleep(RETRY_US);
+	do {
 		err = sys_mbind(r->map, r->size, MPOL_BIND, to,
 				move_flag(r) | MPOL_MF_STRICT);
-	}
+	} while (err && try_again(start));
 	if (err)
 		ksft_print_msg("mbind: %s\n", strerror(errno));
 	return err;
@@ -1010,14 +1010,12 @@ int region_mbind(struct region *r, int from, int to)
 
 int region_migrate_pages(struct region *r, int from, int to)
 {
-	int left = -1;
-	int try;
+	double start = now();
+	int left;
 
-	for (try = 0; left && try < TRIES; try++) {
-		if (try)
-			usleep(RETRY_US);
+	do {
 		left = sys_migrate_pages(0, from, to);
-	}
+	} while (left && try_again(start));
 	if (left)
 		ksft_print_msg("migrate_pages: %d left, errno %d\n", left,
 			       left < 0 ? errno : 0);
@@ -1032,11 +1030,12 @@ static int cpuset_write(const char *name, const char *text)
 	return file_write(path, text);
 }
 
-static int cpuset_mems(int node)
+/* One node, or two. */
+static int cpuset_mems(int node, int other)
 {
-	char text[16];
+	char text[32];
 
-	snprintf(text, sizeof(text), "%d", node);
+	snprintf(text, sizeof(text), "%d,%d", node, other);
 	return cpuset_write("test/cpuset.mems", text);
 }
 
@@ -1047,19 +1046,27 @@ int cpuset_enter(int node)
 	mount_virtual("cgroup2", "cgroup", NULL);
 	err = cpuset_write("cgroup.subtree_control", "+cpuset");
 	mkdir(in_base("cgroup/test"), 0755);
-	err = err ?: cpuset_mems(node);
+	err = err ?: cpuset_mems(node, node);
 	return err ?: cpuset_write("test/cgroup.procs", "0");
 }
 
-/* A process in a cpuset follows the cpuset's memory nodes. */
+/*
+ * A process in a cpuset follows the cpuset's memory nodes, when they change: with
+ * both of them nothing moves, but then what was left behind.
+ */
 int region_cpuset(struct region *r, int from, int to)
 {
 	static bool inside;
+	double start = now();
 	int err;
 
 	err = inside ? 0 : cpuset_enter(from);
 	inside = true;
-	err = err ?: cpuset_mems(to);
+	err = err ?: cpuset_mems(to, to);
+	while (!err && !region_on_node(r, to) && try_again(start)) {
+		err = cpuset_mems(from, to);
+		err = err ?: cpuset_mems(to, to);
+	}
 	if (err)
 		ksft_print_msg("cpuset: %s\n", strerror(-err));
 	return err ? -1 : 0;
