@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where the benchmark program runs: guests of both kernels, or the running kernel of this host."""
 
+import itertools
 import json
 import os
 import platform
@@ -8,7 +9,7 @@ import re
 import shlex
 import subprocess
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from tempfile import TemporaryDirectory
 from threading import Lock, Timer
 from typing import Any, Protocol
 
-from pagehaul import build, host, vm
+from pagehaul import build, host, ui, vm
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import Size
@@ -52,6 +53,9 @@ CHANNEL_MB = 200
 
 # Where faultbench runs.
 _FAULTS = ("faults", "fault-icount")
+
+# How often guests are booted for the same turns, at most, while the emulation brings them down.
+_ATTEMPTS = 3
 
 # More CPUs than this say nothing more in a guest, whose CPUs are threads of the host.
 _MAX_GUEST_CPUS = 16
@@ -243,7 +247,35 @@ class Guests:
 
         A guest that waits sleeps but for a look at a file, 4 times a second. Guests that count
         their instructions need no turns: nothing that goes on beside them reaches their counts.
+
+        Where the emulation brings one of the guests down, all of it is measured anew.
         """
+        told = 0
+        for attempt in itertools.count(1):
+            lines = itertools.count(1)
+
+            def on_new_line(lines: Iterator[int] = lines) -> None:
+                nonlocal told
+                if next(lines) > told:
+                    told += 1
+                    on_line()
+
+            try:
+                return self._measure(machine, quick, turns, timeout, on_new_line)
+            except vm.EmulationBroke:
+                if attempt == _ATTEMPTS:
+                    raise
+                ui.console.print("The emulation broke a guest; both once more")
+        raise AssertionError("not reached")
+
+    def _measure(
+        self,
+        machine: str,
+        quick: bool,
+        turns: Sequence[Turn],
+        timeout: float,
+        on_line: Callable[[], None],
+    ) -> list[tuple[str, dict[str, Any]]]:
         kernels = list(dict.fromkeys(turn.kernel for turn in turns))
         guest = self._guest(machine, quick)
         # Before several guests ask for it at the same time.

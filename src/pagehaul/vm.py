@@ -36,7 +36,7 @@ from pagehaul.ui import kill_group
 _TAIL_LINES = 25
 
 # How often a guest is booted, at most, while QEMU's emulation brings it down.
-_BOOTS = 3
+_BOOTS = 6
 
 # Seconds a guest may take to power off once its command has ended.
 _POWER_OFF_S = 60.0
@@ -115,7 +115,7 @@ class GuestError(PagehaulError):
     """A guest did not start, crashed, complained, hung or took too long."""
 
 
-class _EmulationBroke(GuestError):
+class EmulationBroke(GuestError):
     """The emulation brought the guest down, not the kernel.
 
     The kernel patches its code while other CPUs run it, with a breakpoint in place meanwhile. QEMU
@@ -140,7 +140,7 @@ class Guest:
     "sockets=1,dies=2,cores=2,threads=1". accel "auto" is KVM where a guest really boots on it, else
     TCG. icount counts one nanosecond an instruction, on one CPU under TCG. in_turn has all CPUs
     emulated by one thread, where the kernel's code is patched so often that QEMU would trip over
-    it (see _EmulationBroke). append is for the kernel command line.
+    it (see EmulationBroke). append is for the kernel command line.
     """
 
     cpus: int = 2
@@ -246,7 +246,7 @@ def run(
             return _run(
                 kernel, guest, command, timeout, log, stdin, on_output, allow, watched, work, stop
             )
-        except _EmulationBroke as broken:
+        except EmulationBroke as broken:
             if boot == _BOOTS or (broken.began and on_restart is None):
                 raise
             if broken.began and on_restart is not None:
@@ -344,7 +344,7 @@ def _run(
     if console.splat is not None:
         complaint = console.report(f"{what}: the kernel complained: {console.splat}", log)
         if guest.accel == "tcg" and console.splat.startswith("Oops: int3"):
-            raise _EmulationBroke(complaint, began=any(streams.values()))
+            raise EmulationBroke(complaint, began=any(streams.values()))
         raise GuestError(complaint)
     if expired:
         raise GuestError(console.report(f"{what}: {overdue}", log))
@@ -352,7 +352,7 @@ def _run(
     if not status.isdigit():
         report = console.report(f"{what} ended before its command did", log)
         if _crashed(work):
-            raise _EmulationBroke(report, began=any(streams.values()))
+            raise EmulationBroke(report, began=any(streams.values()))
         raise GuestError(report)
     return Result(
         returncode=int(status),

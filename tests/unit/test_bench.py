@@ -455,6 +455,36 @@ def test_the_cpus_of_a_guests_dma_engine_are_isolated(tmp_path: Path) -> None:
     assert guests.size("dma", True) == guests.size("parallel", True)
 
 
+def test_turns_are_taken_anew_where_the_emulation_breaks_a_guest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    guests = machines.Guests(tmp_path, {})
+    broken = 2
+    calls: list[str] = []
+    told: list[int] = []
+
+    def measure(
+        machine: str, _quick: bool, _turns: object, _timeout: float, on_line: Callable[[], None]
+    ) -> list[tuple[str, dict[str, Any]]]:
+        calls.append(machine)
+        on_line()
+        if len(calls) <= broken:
+            raise vm.EmulationBroke("int3", began=True)
+        on_line()
+        return [("vanilla", {})]
+
+    monkeypatch.setattr(guests, "_measure", measure)
+    found = guests.run("dma", True, [], 1.0, lambda: told.append(len(calls)))
+    assert found == [("vanilla", {})]
+    # Each line is told once, though the first came three times.
+    assert (len(calls), told) == (3, [1, 3])
+    calls.clear()
+    broken = 3
+    with pytest.raises(vm.EmulationBroke):
+        guests.run("dma", True, [], 1.0, lambda: None)
+    assert len(calls) == 3
+
+
 def test_settings_are_knobs_of_pagehaul_only() -> None:
     settings = {"priority": "high"}
     ours = Cell(Shape(4, 64), "pagehaul", "parallel", 2, settings=settings)
