@@ -148,6 +148,7 @@ def _apt(prefix: list[str], arguments: list[str], log: Path, title: str) -> bool
         "DEBIAN_FRONTEND=noninteractive",
         "apt-get",
         "--option=DPkg::Lock::Timeout=300",
+        "--option=Acquire::Retries=5",
         *arguments,
     ]
     with step(title) as current, log.open("a", encoding="utf-8") as out:
