@@ -73,6 +73,11 @@ _SPLATS = re.compile(
     r"|turning off the locking correctness validator"
 )
 _HANGS = re.compile(r"INFO: task|(?:rcu: )?INFO: rcu_|watchdog: ")
+# RCU's report of a stall: whom it waits for, with what it says of CPUs that idle, and the CPU on
+# which its own thread should run.
+_STALL = re.compile(r"rcu: INFO: rcu_\w+ detected stalls")
+_STALLED = re.compile(r"rcu: \s+(?:(\d+)-\S+ \(.* fqs=\d+( \(false positive\?\))?|Tasks blocked )")
+_STARVED = re.compile(r"rcu: rcu_\w+ kthread starved for .* ->cpu=(\d+)$")
 # "[    1.234567] ", with the caller's id where the kernel prints one: "[    1.2][   T12] ".
 _TIMESTAMP = re.compile(r"^(?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
 
@@ -122,7 +127,10 @@ class EmulationBroke(GuestError):
     may run the breakpoint from a translation that is out of date, and the kernel, which knows of
     none, dies of it: "Oops: int3". A processor does not do that. It happens about once in a hundred
     guests, mostly while the kernel boots. Less often QEMU itself crashes while a guest maps its PCI
-    devices, by an assertion of its own or by touching memory that it does not have.
+    devices, by an assertion of its own or by touching memory that it does not have. Once an idle
+    CPU of the unmodified kernel slept on for two minutes though it had been woken or a timer of its
+    was due: RCU, whose thread waited for that, complained of nobody but that CPU, and said itself
+    that it might be wrong.
     """
 
     def __init__(self, message: str, *, began: bool) -> None:
@@ -343,7 +351,7 @@ def _run(
     what = f"the {kernel.label} guest ({guest.accel})"
     if console.splat is not None:
         complaint = console.report(f"{what}: the kernel complained: {console.splat}", log)
-        if guest.accel == "tcg" and console.splat.startswith("Oops: int3"):
+        if guest.accel == "tcg" and console.blames_emulation():
             raise EmulationBroke(complaint, began=any(streams.values()))
         raise GuestError(complaint)
     if expired:
@@ -482,6 +490,22 @@ class _Console:
         if self.splat is None:
             self.splat = message
             self._splat_line = len(self._lines) - 1
+
+    def blames_emulation(self) -> bool:
+        """Whether a processor does not do what the first complaint is about: see EmulationBroke."""
+        if self.splat is None:
+            return False
+        return self.splat.startswith("Oops: int3") or self._slept_on()
+
+    def _slept_on(self) -> bool:
+        """Whether a stall is that of idle CPUs only, and RCU's own thread is due on one of them."""
+        messages = [_TIMESTAMP.sub("", line) for line in self._lines[self._splat_line :]]
+        if not _STALL.match(messages[0]):
+            return False
+        stalled = [found for message in messages if (found := _STALLED.match(message))]
+        starved = {found[1] for message in messages if (found := _STARVED.match(message))}
+        idle = {found[1] for found in stalled if found[2]}
+        return bool(starved) and starved <= idle and len(idle) == len(stalled)
 
     def report(self, what: str, log: Path) -> str:
         """Return `what`, where the log is, and the complaint or else the last lines."""

@@ -153,11 +153,22 @@ def test_expected_complaint_is_none(boot: Booted) -> None:
 
 
 INT3 = 'echo "[ 1.0] Oops: int3: 0000 [#1] SMP"'
+# An idle CPU on which RCU's thread should run.
+STALL = "\\n".join(
+    f"[  121.3] rcu: {line}"
+    for line in (
+        "INFO: rcu_sched detected stalls on CPUs/tasks:",
+        "\\t1-...!: (0 ticks this GP) idle=6988/0/0x0 softirq=18/18 fqs=0 (false positive?)",
+        "\\t(detected by 0, t=30002 jiffies, g=-1155, q=875 ncpus=4)",
+        "rcu_sched kthread timer wakeup didn't happen for 30001 jiffies! g-1155 f0x0",
+        "rcu_sched kthread starved for 30002 jiffies! g-1155 f0x0 ->state=0x402 ->cpu=1",
+    )
+)
 # What virtme-ng does with --qemu, and how that ends.
 QEMU = 'for word; do case $word in --qemu=*) qemu=${word#*=};; esac; done; eval "$qemu"; exit 255'
 
 
-@pytest.mark.parametrize("breaks", [INT3, QEMU])
+@pytest.mark.parametrize("breaks", [INT3, QEMU, f'printf "{STALL}\\n"'])
 def test_guest_that_the_emulation_broke_is_booted_again(
     boot: Booted, fake_command: Fake, breaks: str
 ) -> None:
@@ -171,6 +182,27 @@ def test_guest_that_the_emulation_broke_is_booted_again(
 def test_guest_that_is_always_broken_is_an_error(boot: Booted) -> None:
     with pytest.raises(GuestError, match="int3"):
         boot(f"{INT3}; exit 1")
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        (" (false positive?)", ""),
+        ("->cpu=1", "->cpu=2"),
+        ("kthread starved", "kthread fed"),
+        (
+            "(detected",
+            "2-....: (7 ticks this GP) idle=1/1/0x1 softirq=1/1 fqs=0\\n[ 121.3] rcu: \\t(",
+        ),
+        ("(detected", "Tasks blocked on level-0 rcu_node (CPUs 0-3): P7\\n[ 121.3] rcu: \\t("),
+        ("detected stalls on CPUs/tasks", "self-detected stall on CPU"),
+    ],
+)
+def test_stall_of_others_than_idle_cpus_is_an_error(boot: Booted, old: str, new: str) -> None:
+    assert old in STALL
+    with pytest.raises(GuestError, match="the kernel complained: rcu: INFO"):
+        boot(f'printf "{STALL.replace(old, new)}\\n"; exit 1')
+    assert [path.name for path in boot.log.parent.iterdir()] == ["guest.log"]
 
 
 def test_qemu_that_ends_by_itself_is_no_crash(boot: Booted, fake_command: Fake) -> None:
