@@ -126,12 +126,17 @@ static bool test_no_spin(void)
 
 static void help(struct work_struct *item);
 
-/* The helper that this task is, in the middle of a step; or NULL. */
+/*
+ * The helper that this task is, in the middle of a step; or NULL. A worker of
+ * somebody else's may have freed its item already, which must not be touched:
+ * those of helpers are per CPU, as little else is.
+ */
 static struct migrate_copy_helper *this_helper(void)
 {
 	struct work_struct *item = current_work();
 
-	if (!item || item->func != help)
+	if (!item || !is_kernel_percpu_address((unsigned long)item) ||
+	    item->func != help)
 		return NULL;
 	return container_of(item, struct migrate_copy_helper, item);
 }
