@@ -12,11 +12,14 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -83,8 +86,16 @@
 #define COMER_ALONE	4
 #define COMER_MIN_S	0.2
 #define COMER_SHARE	0.8
+/* Moves beside a call that waits, and how long it must have waited before (us). */
+#define WAIT_MOVES	20
+#define WAIT_US		300000
+/* One of so many pages has to be waited for: some of each batch. */
+#define HELD_EACH	64
 #define HOTPLUG_S	12
 #define HOTPLUG_MIN	4
+
+/* MPOL_WEIGHTED_INTERLEAVE of Linux 6.9, an enum that not all headers have. */
+#define WEIGHTED_INTERLEAVE	6
 
 #define TRACING		"/sys/kernel/tracing"
 #define EVENTS		TRACING "/events/migrate_copy"
@@ -1234,6 +1245,176 @@ static void test_nearest(const void *arg)
 	region_free(&r);
 }
 
+/* Where each base page of a region is. */
+static int *nodes_of(const struct region *r)
+{
+	size_t n = r->size / PAGE, i;
+	void **pages = calloc(n, sizeof(*pages));
+	int *status = calloc(n, sizeof(*status));
+
+	require(pages && status, "no memory");
+	for (i = 0; i < n; i++)
+		pages[i] = r->map + i * PAGE;
+	require(!sys_move_pages(0, n, pages, NULL, status, 0),
+		"cannot ask for nodes");
+	free(pages);
+	return status;
+}
+
+/* And others take turns, by the place of a page in its mapping. */
+static const struct {
+	const char *name;
+	int mode;
+} in_turn[] = {
+	{ "interleave", MPOL_INTERLEAVE },
+	{ "weighted interleave", WEIGHTED_INTERLEAVE },
+};
+
+static void test_in_turn(const void *arg)
+{
+	int far = nodes[nr_nodes - 1];
+	unsigned long mask = 0;
+	struct region r;
+	size_t i;
+
+	if (nr_nodes < 3)
+		skip("needs three nodes with memory");
+	for (i = 0; i < (size_t)nr_nodes - 1; i++)
+		mask |= 1UL << nodes[i];
+	mode_enter(MODE_PARALLEL);
+	region_make_own(&r, &many_pages);
+	for (i = 0; i < ARRAY_SIZE(in_turn); i++) {
+		int move, helped = 0, *alone = NULL;
+
+		for (move = 0; move < ROUNDS && helped < 3; move++) {
+			uint64_t batches;
+			int *found;
+
+			teams_of(0);
+			require(!sys_mbind(r.map, r.size, MPOL_BIND, far,
+					   MPOL_MF_MOVE) &&
+				region_on_node(&r, far), "not moved away");
+			teams_of(move ? nr_cpus - 1 : 0);
+			batches = stat_read("team_batches");
+			require(!syscall(SYS_mbind, r.map, r.size,
+					 in_turn[i].mode, &mask,
+					 8 * sizeof(mask), MPOL_MF_MOVE),
+				"%s: not moved", in_turn[i].name);
+			helped += stat_read("team_batches") > batches;
+			found = nodes_of(&r);
+			if (alone) {
+				require(!memcmp(found, alone, r.size / PAGE *
+						sizeof(*alone)),
+					"%s: a helper has put it elsewhere",
+					in_turn[i].name);
+				free(found);
+			} else {
+				alone = found;
+			}
+		}
+		ksft_print_msg("%s: %d of %d moves with help\n",
+			       in_turn[i].name, helped, move - 1);
+		require(helped, "no help");
+		free(alone);
+	}
+	require(region_intact(&r), "content");
+	region_free(&r);
+}
+
+/* A call that comes upon pages whose writeback does not end, in each batch. */
+struct waiting {
+	struct region r;
+	char *held;
+	size_t nr_held;
+	size_t moved;		/* Of those */
+	atomic_bool over;
+};
+
+static void *waiting_main(void *arg)
+{
+	struct waiting *w = arg;
+	size_t n = w->r.size / PAGE + w->nr_held, each = n / w->nr_held, i;
+	void **pages = calloc(n, sizeof(*pages));
+	int *to = calloc(n, sizeof(*to));
+	int *status = calloc(n, sizeof(*status));
+	char *own = w->r.map, *held = w->held;
+
+	require(pages && to && status, "no memory");
+	/*
+	 * Backwards, so that the call isolates all of them before it begins: it would
+	 * leave everything to the helpers otherwise, and not be the one who waits.
+	 */
+	for (i = n; i--;) {
+		char **next = i % each ? &own : &held;
+
+		pages[i] = *next;
+		*next += PAGE;
+		to[i] = nodes[1];
+	}
+	sys_move_pages(0, n, pages, to, status, MPOL_MF_MOVE);
+	for (i = 0; i < n; i += each)
+		w->moved += status[i] == nodes[1];
+	w->over = true;
+	return NULL;
+}
+
+static void test_waiting(const void *arg)
+{
+	static struct waiting w;
+	uint64_t most = 0;
+	pthread_t thread;
+	struct region r;
+	int dev, thaw, move;
+	size_t held;
+
+	if (nr_cpus < 6 || nr_nodes < 2)
+		skip("needs 6 CPUs and two nodes with memory");
+	mode_enter(MODE_PARALLEL);
+	teams_of(nr_cpus - 1);
+	region_make_own(&w.r, &many_pages);
+	region_make_own(&r, &base_pages);
+	frozen_device(&dev, &thaw);
+	require(!node_bind(nodes[0]), "cannot stay on the node");
+	w.nr_held = w.r.size / PAGE / HELD_EACH;
+	held = w.nr_held * PAGE;
+	w.held = mmap(NULL, held, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0);
+	require(w.held != MAP_FAILED, "cannot map the device");
+	pattern_fill(w.held, held, 1, 0, 0);
+	node_unbind();
+	require(!sync_file_range(dev, 0, held, SYNC_FILE_RANGE_WRITE),
+		"cannot write back: %s", strerror(errno));
+	usleep(ORDER_PAUSE_US);
+	require(!pthread_create(&thread, NULL, waiting_main, &w), "no thread");
+	while (!w.over && pages_elsewhere(w.r.map, w.r.size, PAGE, nodes[1]))
+		usleep(1000);
+	usleep(WAIT_US);
+	require(!w.over, "nothing had to be waited for");
+
+	for (move = 0; move < WAIT_MOVES; move++) {
+		uint64_t before = stat_read("team_helpers_woken");
+
+		usleep(ORDER_PAUSE_US);
+		require(!region_move_pages(&r, nodes[move % 2],
+					   nodes[(move + 1) % 2]),
+			"not moved");
+		before = stat_read("team_helpers_woken") - before;
+		if (before > most)
+			most = before;
+	}
+	require(!w.over, "it has not waited until the end");
+	require(!ioctl(thaw, FITHAW, 0), "cannot thaw");
+	require(!pthread_join(thread, NULL), "the call does not end");
+	ksft_print_msg("%llu helpers beside a call that waits\n",
+		       (unsigned long long)most);
+	/* Its own CPU is idle, and would be the only one that helps. */
+	require(most > (uint64_t)nr_cpus / 2, "CPUs are kept by who waits");
+	require(w.moved == w.nr_held && !pattern_bad(w.held, held, 1, 0, 0),
+		"%zu of %zu that were waited for have moved", w.moved,
+		w.nr_held);
+	require(region_intact(&w.r) && region_on_node(&w.r, nodes[1]) &&
+		region_intact(&r), "content");
+}
+
 /* What a real-time task does waits for no ordinary task: nobody takes its batches. */
 static void test_realtime_caller(const void *arg)
 {
@@ -1365,7 +1546,9 @@ static const struct {
 	{ "priority: an ordinary task gets the CPU of a helper", test_comer,
 	  NULL },
 	{ "max_helpers: for batches and copies together", test_bound, NULL },
+	{ "max_helpers: free for others while a call waits", test_waiting, NULL },
 	{ "mbind: by the node of who asks", test_nearest, NULL },
+	{ "mbind: by the place of a page", test_in_turn, NULL },
 	{ "real-time: a task takes the CPU of a helper", test_realtime, NULL },
 	{ "real-time: no team for a task", test_realtime_caller, NULL },
 	{ "hot-plug: CPUs come and go", test_hotplug, NULL },
