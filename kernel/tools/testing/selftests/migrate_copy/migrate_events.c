@@ -68,11 +68,13 @@ static const struct kind hugetlb = { "hugetlb", BACK_HUGETLB, 2 * MB, 32 * MB };
  * @name: for messages
  * @kind: its kind
  * @pinned: so many folios, at equal distances, have a reference too many
+ * @halved: the second half of each folio is given up, so that it is split
  */
 static const struct load {
 	const char *name;
 	const struct kind *kind;
 	unsigned int pinned;
+	bool halved;
 } loads[] = {
 	{ "base pages", &base, 0 },
 	{ "base pages, some pinned", &base, 100 },
@@ -80,6 +82,7 @@ static const struct load {
 	{ "folios of 64 KB, some pinned", &mthp, 5 },
 	{ "huge pages", &thp, 0 },
 	{ "huge pages, some pinned", &thp, 3 },
+	{ "huge pages that are split", &thp, 0, true },
 	{ "shared memory", &shmem, 0 },
 	{ "hugetlb pages", &hugetlb, 0 },
 };
@@ -209,15 +212,49 @@ static void expect(const struct load *load, uint64_t *expected)
 		expected[THP_SUCCESS] = folios - load->pinned;
 		expected[THP_FAIL] = load->pinned;
 	}
+	if (load->halved) {
+		/*
+		 * A split is a failure of the folio. Its parts have moved, those
+		 * that nobody has any more, too.
+		 */
+		expected[THP_FAIL] = folios;
+		expected[THP_SUCCESS] = 0;
+		expected[THP_SPLIT] = folios;
+	}
 	memcpy(&expected[TRACED_SUCCESS], expected,
 	       NR_VM_EVENTS * sizeof(*expected));
 	expected[TRACED_CALLS] = 1;
 	/* That of a huge page has another name. */
 	if (load->kind == &hugetlb)
 		expected[TRACED_SET] = folios;
+	else if (load->halved)
+		/* Of one half, for the split, and for the move. */
+		expected[TRACED_SET] = size / PAGE;
 	else if (load->kind != &thp)
 		expected[TRACED_SET] = size / PAGE;
 	expected[TRACED_REMOVED] = expected[TRACED_SET];
+}
+
+static void halve(const struct region *r)
+{
+	size_t half = r->folio / 2, i;
+
+	for (i = half; i < r->size; i += r->folio)
+		require(!madvise(r->map + i, half, MADV_DONTNEED),
+			"cannot give up a half");
+}
+
+static bool intact(const struct load *load, struct region *r)
+{
+	size_t i;
+
+	if (!load->halved)
+		return region_intact(r);
+	for (i = 0; i < r->size; i += r->folio) {
+		if (pattern_bad(r->map + i, r->folio / 2, r->seed, i, r->period))
+			return false;
+	}
+	return true;
 }
 
 /* Is it as expected? Who is pinned is tried more than once. */
@@ -286,6 +323,8 @@ static void test_counts(const void *arg)
 		memset(counts, 0, sizeof(counts));
 		expect(v->load, expected);
 		region_make(&r, v->load->kind, from, false);
+		if (v->load->halved)
+			halve(&r);
 		pin(&r, v->load->pinned, fds);
 		tracing_clear();
 		vm_events_read(before);
@@ -297,7 +336,7 @@ static void test_counts(const void *arg)
 		tracing_read(counts);
 		good = same(v->load, counts, expected, try == ATTEMPTS - 1) &&
 		       (!stat || stat_read(stat) > help_before);
-		require(region_intact(&r), "the content is wrong");
+		require(intact(v->load, &r), "the content is wrong");
 		close(fds[0]);
 		close(fds[1]);
 		region_free(&r);
@@ -385,7 +424,7 @@ int main(int argc, char **argv)
 			v.load = &loads[i];
 			if (v.load->kind != &base && v.load->kind != &thp)
 				continue;
-			if (v.load->pinned)
+			if (v.load->pinned || v.load->halved)
 				continue;
 			snprintf(name, sizeof(name), "%s, cgroup: %s",
 				 mode_names[v.mode], v.load->name);
