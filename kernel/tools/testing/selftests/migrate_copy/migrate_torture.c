@@ -207,6 +207,25 @@ static const char * const operation_names[NR_OPERATIONS] = {
 	[OP_CPUSET]		= "cpuset",
 };
 
+enum slot_kind {
+	SLOT_BASE,
+	SLOT_MTHP,
+	SLOT_THP,
+	SLOT_KSM,
+	SLOT_SHMEM,
+	SLOT_TMPFS,
+	SLOT_TMPFS_HUGE,
+	SLOT_EXT4,
+	SLOT_XFS,
+	SLOT_HUGETLB,
+	NR_SLOT_KINDS,
+};
+
+static const char * const slot_names[NR_SLOT_KINDS] = {
+	"base", "mthp", "thp", "ksm", "shmem", "tmpfs", "tmpfs_huge", "ext4",
+	"xfs", "hugetlb",
+};
+
 /* What all processes share. */
 static struct shared {
 	atomic_bool stop;
@@ -223,21 +242,8 @@ static struct shared {
 	atomic_ulong wrong;
 	atomic_ulong at[MAX_WORKERS];
 	atomic_int worker_pids[MAX_WORKERS];
+	atomic_ulong pages_of_kind[NR_SLOT_KINDS];	/* Verified */
 } *shared;
-
-enum slot_kind {
-	SLOT_BASE,
-	SLOT_MTHP,
-	SLOT_THP,
-	SLOT_KSM,
-	SLOT_SHMEM,
-	SLOT_TMPFS,
-	SLOT_TMPFS_HUGE,
-	SLOT_EXT4,
-	SLOT_XFS,
-	SLOT_HUGETLB,
-	NR_SLOT_KINDS,
-};
 
 /**
  * struct slot - A piece of memory of one process
@@ -366,6 +372,7 @@ static void verify(struct slot *s, size_t first, size_t nr)
 			       s->kind);
 	shared->wrong += bad;
 	shared->verified += nr * PAGE;
+	shared->pages_of_kind[s->kind] += nr;
 }
 
 static bool slot_map(struct slot *s, unsigned int worker)
@@ -1032,6 +1039,24 @@ static void engines_load(void)
 	file_write(ENGINES_DIR "/mtcopy/min_kb", "0");
 	file_write(ENGINES_DIR "/mtcopy/offloading", "1");
 	file_write("/sys/module/softdma/parameters/delay_ms", "100");
+}
+
+/* At first nothing keeps a module from being loaded, if it is there to be. */
+static void engines_loaded(void)
+{
+	const struct {
+		const char *path, *dir;
+	} modules[] = {
+		{ softdma_path, "/sys/module/softdma" },
+		{ dcbm_path, "/sys/module/dcbm" },
+		{ mtcopy_path, "/sys/module/mtcopy" },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(modules); i++) {
+		if (modules[i].path && !file_exists(modules[i].dir))
+			unexpected("%s is not loaded", modules[i].path);
+	}
 }
 
 static bool unload(const char *name)
@@ -1763,6 +1788,67 @@ static bool disturbed(void)
 	return kinds >= KINDS_SHORT && (seconds < LONG_S || !missing);
 }
 
+/* What does a part of the work: without it, nothing is said of it. */
+static struct part {
+	const char *name;
+	bool vm_event;		/* Not one of our statistics */
+	const char *needs;	/* Where there is none of it without that */
+	uint64_t count;
+} parts[] = {
+	{ "batches" },
+	{ "bytes_caller" },
+	{ "bytes_helpers" },
+	{ "team_batches" },
+	{ "bytes_engines", false, "/sys/module/dcbm" },
+	{ "pswpin", true },
+	{ "pswpout", true },
+};
+
+static uint64_t part_read(const struct part *part)
+{
+	return part->vm_event ? event_count(part->name) : stat_read(part->name);
+}
+
+static void parts_start(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (!parts[i].needs || file_exists(parts[i].needs))
+			parts[i].needs = NULL;
+		parts[i].count = part_read(&parts[i]);
+	}
+}
+
+static void parts_end(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(parts); i++)
+		parts[i].count = part_read(&parts[i]) - parts[i].count;
+}
+
+/* In a long run each of them must have done something, with memory of each kind. */
+static bool all_took_part(void)
+{
+	bool all = true;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (parts[i].count || parts[i].needs)
+			continue;
+		ksft_print_msg("no %s\n", parts[i].name);
+		all = false;
+	}
+	for (i = 0; i < NR_SLOT_KINDS; i++) {
+		if (shared->pages_of_kind[i])
+			continue;
+		ksft_print_msg("no memory of kind %s\n", slot_names[i]);
+		all = false;
+	}
+	return all || seconds < LONG_S;
+}
+
 /* Is there a node without CPUs, to which pages can be demoted? */
 static bool has_tiers(void)
 {
@@ -1840,7 +1926,7 @@ int main(int argc, char **argv)
 	unsigned int i;
 
 	options(argc, argv);
-	tests_start(8);
+	tests_start(9);
 	ksft_print_msg("seed %llu, %u seconds, %u processes\n",
 		       (unsigned long long)seed, seconds, nr_workers);
 	find_nodes();
@@ -1875,7 +1961,9 @@ int main(int argc, char **argv)
 	}
 	unaccounted = unaccounted_pages();
 	engines_load();
+	engines_loaded();
 	find_available();
+	parts_start();
 
 	moved = event_count("pgmigrate_success");
 	balanced = event_count("numa_pages_migrated");
@@ -1929,6 +2017,7 @@ int main(int argc, char **argv)
 		  demoted;
 	promoted = event_count("pgpromote_success") - promoted;
 	balanced = event_count("numa_pages_migrated") - balanced;
+	parts_end();
 	engines_unload(true);
 	rmdir(CGROUP "/workers");
 	rmdir(CGROUP "/oom");
@@ -1960,6 +2049,10 @@ int main(int argc, char **argv)
 	sprintf(json + strlen(json), "\"leaks\":%s,",
 		leaks == LEAKS_UNKNOWN ? "null" :
 		leaks == LEAKS_FOUND ? "true" : "false");
+	for (i = 0; i < ARRAY_SIZE(parts); i++)
+		json_number(json, parts[i].name, parts[i].count);
+	print_counts("verified_pages", shared->pages_of_kind, slot_names,
+		     NR_SLOT_KINDS, json);
 	print_counts("faults", shared->injected, fault_names, NR_FAULTS, json);
 	print_counts("operations", shared->done, operation_names,
 		     NR_OPERATIONS, json);
@@ -1980,5 +2073,6 @@ int main(int argc, char **argv)
 		    (seconds < LONG_S || !has_tiers() ||
 		     (demoted && promoted)),
 		    "it moved, was verified and disturbed");
+	test_result(all_took_part(), "all took part: helpers, engines, swap, each kind of memory");
 	tests_end();
 }
