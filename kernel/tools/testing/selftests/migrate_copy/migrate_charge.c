@@ -60,18 +60,22 @@ static char mount_point[32], group[64], other[64];
  * @kind: What is moved: threads of mtcopy copy, which is most of it for huge
  *	pages only.
  * @thread: How the names of the threads that help begin.
- * @mtcopy: The engine takes part, not the helper CPUs.
+ * @mode: How the kernel copies: with helper CPUs, or MODE_BATCH for the engine
+ *	in their place.
  */
 static const struct payer {
 	const char *name;
 	struct kind kind;
 	const char *thread;
-	bool mtcopy;
+	enum copy_mode mode;
 } payers[] = {
 	{ "parallel: helpers are charged to the caller's cgroup",
-	  { "base", BACK_ANON, OF_PAGES(1), 32 * MB }, "(kworker/", false },
+	  { "base", BACK_ANON, OF_PAGES(1), 32 * MB }, "(kworker/",
+	  MODE_PARALLEL },
+	{ "threads: who shares a copy is charged to the caller's cgroup",
+	  { "thp", BACK_ANON, 2 * MB, 32 * MB }, "(kworker/", MODE_THREADS },
 	{ "mtcopy: its threads are charged to the caller's cgroup",
-	  { "thp", BACK_ANON, 2 * MB, 32 * MB }, "(mtcopy/", true },
+	  { "thp", BACK_ANON, 2 * MB, 32 * MB }, "(mtcopy/", MODE_BATCH },
 };
 
 static uint64_t usage_ns(const char *dir)
@@ -193,7 +197,7 @@ static bool move_and_compare(const struct payer *payer, struct region *r,
 		ksft_print_msg("hardly any help\n");
 		return false;
 	}
-	if (payer->mtcopy) {
+	if (payer->mode == MODE_BATCH) {
 		/* That of copies, not that of waking up for them. */
 		ksft_print_msg("%llu us counted, of %llu us of the threads\n",
 			       (unsigned long long)counted / 1000,
@@ -256,13 +260,14 @@ static void mtcopy_start(void)
 static void test_charge(const void *arg)
 {
 	const struct payer *payer = arg;
+	bool mtcopy = payer->mode == MODE_BATCH;
 	int status;
 	pid_t pid;
 
-	if (payer->mtcopy && !mtcopy_path)
+	if (mtcopy && !mtcopy_path)
 		skip("needs mtcopy.ko");
-	mode_enter(payer->mtcopy ? MODE_BATCH : MODE_PARALLEL);
-	if (payer->mtcopy) {
+	mode_enter(payer->mode);
+	if (mtcopy) {
 		/* All of it is one batch: to wake up for many takes long, too. */
 		require(!file_write_number(KNOB_DIR "/batch_pages",
 					   payer->kind.size / PAGE),
@@ -278,7 +283,7 @@ static void test_charge(const void *arg)
 	}
 	waitpid(pid, &status, 0);
 	groups_remove();
-	if (payer->mtcopy)
+	if (mtcopy)
 		require(!module_unload("mtcopy"), "cannot unload mtcopy");
 	require(WIFEXITED(status) && !WEXITSTATUS(status), "failed");
 }

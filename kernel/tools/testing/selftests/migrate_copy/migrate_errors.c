@@ -432,6 +432,18 @@ static long mbind_mt_strict(void)
 		       MPOL_MF_MOVE_MT | MPOL_MF_STRICT);
 }
 
+static long mbind_mt_bad_flag(void)
+{
+	return bind_to(page, PAGE, MPOL_BIND, to,
+		       MPOL_MF_MOVE | MPOL_MF_MOVE_MT | BAD_FLAG);
+}
+
+static long mbind_all_mt(void)
+{
+	return bind_to(page, PAGE, MPOL_BIND, to,
+		       MPOL_MF_MOVE_ALL | MPOL_MF_MOVE_MT);
+}
+
 static long mbind_mt(void)
 {
 	return bind_to(page, PAGE, MPOL_BIND, to,
@@ -728,6 +740,8 @@ static const struct call calls[] = {
 	{ "mbind: unknown flag", mbind_bad_flag, false, -EINVAL },
 	{ "mbind: MOVE_MT alone", mbind_mt_alone, false, -EINVAL },
 	{ "mbind: MOVE_MT and STRICT", mbind_mt_strict, false, -EINVAL },
+	{ "mbind: MOVE, MOVE_MT and an unknown flag", mbind_mt_bad_flag, false,
+	  -EINVAL },
 	{ "mbind: unknown mode", mbind_bad_mode, false, -EINVAL },
 	{ "mbind: static and relative nodes", mbind_both_relations, false,
 	  -EINVAL },
@@ -785,6 +799,9 @@ static const struct call own_calls[] = {
 	{ "move_pages: MOVE_ALL and MOVE_MT, unprivileged", move_all_mt, true,
 	  -EPERM },
 	{ "mbind: MOVE and MOVE_MT", mbind_mt, true, 0 },
+	{ "mbind: MOVE_ALL and MOVE_MT", mbind_all_mt, false, 0 },
+	{ "mbind: MOVE_ALL and MOVE_MT, unprivileged", mbind_all_mt, true,
+	  -EPERM },
 };
 
 /* One of the calls takes seconds where guests are emulated. */
@@ -799,6 +816,7 @@ static void test_call(const void *arg)
 {
 	const struct variant *variant = arg;
 	const struct call *call = variant->call;
+	int mode = -1;
 	long seen;
 
 	mode_enter(variant->mode);
@@ -809,6 +827,13 @@ static void test_call(const void *arg)
 	require(!call->unprivileged || !setuid(NOBODY), "cannot become nobody");
 	seen = call->call();
 	require(seen == call->expected, "%ld, not %ld", seen, call->expected);
+	/* What is refused changes nothing. */
+	if (seen != -EINVAL && seen != -EPERM)
+		return;
+	require(page_node(page) == from, "refused, and moved");
+	require(!syscall(SYS_get_mempolicy, &mode, NULL, 0, page,
+			 MPOL_F_ADDR) && mode == MPOL_DEFAULT,
+		"refused, and the policy is %d", mode);
 }
 
 static void test_calls(const struct call *list, size_t nr, unsigned int modes)
