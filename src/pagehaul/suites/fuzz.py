@@ -16,8 +16,8 @@ _CALLS_S = (40, 600)
 _SEED = 1
 _CALLS = ("move_pages", "mbind", "migrate_pages", "set_mempolicy", "madvise")
 
-# Other CPUs are asked to help with whatever moves, however little it is. trinity does not always end
-# by itself; what it says before tells how much it did.
+# Other CPUs are asked to help with whatever moves, however little it is. trinity does not always
+# end by itself; what it says before tells how much it did.
 _TRINITY = """\
 echo 1 > /proc/sys/vm/mt_page_copy
 mkdir -p /run/trinity && chown nobody /run/trinity && cd /run/trinity

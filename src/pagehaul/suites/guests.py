@@ -232,15 +232,15 @@ def flat(outcomes: dict[str, list[Outcome]], kernel: Kernel) -> list[Outcome]:
     ]
 
 
-def run_kunit(kernel: Kernel, guest: vm.Guest) -> list[Outcome]:
-    """Run the tests inside a kernel, which it runs while it boots."""
+def run_kunit(kernel: Kernel, guest: vm.Guest, suite: str = "kunit") -> list[Outcome]:
+    """Run the tests inside a kernel, which it runs while it boots; `suite` names the log."""
     options = build.read_options(kernel.config)
     guest = replace(guest, append=("kunit.enable=1", f"kunit.filter_glob={_KUNIT_GLOB}"))
     if options.get("KUNIT_DEBUGFS") == "y":
         command = f"cat /sys/kernel/debug/kunit/{_KUNIT_GLOB}/results"
     else:
         command = r"dmesg | sed 's/^\[[^]]*\] //'"
-    return flat(run_programs("kunit", kernel, guest, [Program("kunit", command)]), kernel)
+    return flat(run_programs(suite, kernel, guest, [Program("kunit", command)]), kernel)
 
 
 def kunit(ours: str = "pagehaul") -> list[Outcome]:

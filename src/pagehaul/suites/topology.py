@@ -5,7 +5,7 @@ import shlex
 
 from pagehaul import build, host, vm
 from pagehaul.cprogs import selftests
-from pagehaul.suites.guests import Program, run_programs
+from pagehaul.suites.guests import Program, run_kunit, run_programs
 from pagehaul.suites.outcomes import Outcome, prefixed
 
 # Two caches of two cores of two threads on one node, and memory far away from them; and four nodes
@@ -35,7 +35,8 @@ _KEEP_CPUSET = (
 
 # What runs in each: a few kinds of memory that take ways of their own; and nearly all, but not
 # pages of 1 GB, for which there is no room, nor the swap cache, where so many CPUs do not leave
-# every page. And there what else is to be right, in the modes that have most to do with many CPUs.
+# every page. And there what else is to be right, first in the modes that have most to do with many
+# CPUs, and then in the others.
 _RUNS = {
     "dies": (
         _DIES,
@@ -56,6 +57,16 @@ _RUNS = {
             "migrate_boundary": "parallel",
         },
     ),
+    "nodes, other modes": (
+        _NODES,
+        {
+            "migrate_content": "-x hugetlb_1g,swapcache threads batch",
+            "migrate_status": "batch threads",
+            "migrate_events": "off batch",
+            "migrate_mlock": "off parallel",
+            "migrate_pinned": "threads",
+        },
+    ),
 }
 
 
@@ -74,6 +85,7 @@ def run(ours: str = "pagehaul") -> list[Outcome]:
             )
             for program, arguments in runs.items()
         ]
-        for label, found in run_programs(f"topology-{name}", kernel, guest, programs).items():
+        suite = f"topology-{name.replace(', ', '-').replace(' ', '-')}"
+        for label, found in run_programs(suite, kernel, guest, programs).items():
             outcomes += prefixed(f"{name}: {label}: ", found)
-    return outcomes
+    return outcomes + prefixed("nodes: ", run_kunit(kernel, _NODES, "topology-kunit"))
