@@ -94,10 +94,11 @@ static const char * const window_names[] = {
 #define W_REMAPPING	BIT(6)
 #define W_HELPING	BIT(7)
 #define W_ALL		(BIT(7) - 1)
+/* Who stands there keeps his CPU, and other CPUs cannot do without it. */
+#define W_SPINS		W_COPYING
 /* A hugetlb page has its own way, and no batch. */
-#define W_HUGETLB	(W_COPYING | W_HELPING)
-/* What a folio that is not batched passes, and the rest of its batch. */
-#define W_UNBATCHED	(W_UNMAPPED | W_FLUSHED | W_COPIED | W_REMAPPING)
+#define W_HUGETLB	(W_UNMAPPED | W_CHECKED | W_COPYING | W_SWITCHING | \
+			 W_REMAPPING | W_HELPING)
 
 static const struct kind base = { "base", BACK_ANON, OF_PAGES(1), 512 * KB };
 static const struct kind thp = { "thp", BACK_ANON, 2 * MB, 4 * MB };
@@ -107,7 +108,7 @@ static const struct kind memfd = { "memfd", BACK_MEMFD, OF_PAGES(1), 512 * KB };
 static const struct kind xfs = { "xfs", BACK_XFS, OF_PAGES(1), 512 * KB };
 
 static const struct kind ext4 = {
-	"ext4", BACK_EXT4, OF_PAGES(1), 512 * KB, KIND_UNBATCHED
+	"ext4", BACK_EXT4, OF_PAGES(1), 512 * KB
 };
 
 static const struct kind tmpfs_huge = {
@@ -1418,6 +1419,51 @@ static void act_free(struct scene *s)
 	act_give_up(s, MADV_FREE);
 }
 
+/*
+ * The folios are in the swap cache, and a child has entries of the page table that
+ * lead there: it swaps them in, to read and to write.
+ */
+static void before_swapin(struct scene *s)
+{
+	int talk[2];
+	char byte;
+
+	require(!pipe(talk), "no pipe");
+	/* Out of the page tables, but not out of the swap cache. */
+	require(!madvise(s->r.map, s->r.size, MADV_PAGEOUT), "cannot page out");
+	s->child = fork();
+	require(s->child >= 0, "no process");
+	if (!s->child) {
+		close(talk[1]);
+		if (read(talk[0], &byte, 1) != 1)
+			_exit(0);
+		if (pattern_bad(s->r.map, s->r.size, s->r.seed, 0, s->r.period))
+			_exit(1);
+		pattern_fill(s->r.map, s->r.size, OTHER_SEED(s) + 1, 0, 0);
+		_exit(!!pattern_bad(s->r.map, s->r.size, OTHER_SEED(s) + 1, 0,
+				    0));
+	}
+	close(talk[0]);
+	s->other = talk[1];
+	/* Into ours: what moves is mapped here, and still in the swap cache. */
+	node_bind(s->from);
+	for (size_t i = 0; i < s->r.size; i += PAGE)
+		touch(s->r.map + i);
+	node_unbind();
+	s->flags = MPOL_MF_MOVE_ALL;
+}
+
+static void act_swapin(struct scene *s)
+{
+	int status;
+
+	require(write(s->other, "s", 1) == 1, "the child is gone");
+	require(waitpid(s->child, &status, 0) == s->child && WIFEXITED(status),
+		"the child is dead");
+	right(!WEXITSTATUS(status), "swapped in, and something else");
+	act_store(s);
+}
+
 /* It waits for what is in the swap cache. */
 static void act_swapoff(struct scene *s)
 {
@@ -1988,9 +2034,9 @@ static const struct act acts[] = {
 	  NULL, act_process_write, .stay = SOME_STAY },
 	{ "ptrace", { &base, &thp, &shmem, &hugetlb }, W_ALL, before_poke, act_poke,
 	  .own_copy = true },
-	{ "io_uring", { &base, &shmem, &tmpfs }, W_ALL,
+	{ "io_uring", { &base, &thp, &shmem, &tmpfs }, W_ALL,
 	  before_io_uring, act_io_uring, .in_time = true, .pins = true },
-	{ "O_DIRECT", { &base, &shmem, &tmpfs }, W_ALL,
+	{ "O_DIRECT", { &base, &thp, &shmem, &tmpfs }, W_ALL,
 	  before_direct, act_direct, .in_time = true, .pins = true },
 	{ "vmsplice", { &base, &thp, &shmem }, W_ALL,
 	  before_vmsplice, act_vmsplice, .in_time = true,
@@ -2020,6 +2066,8 @@ static const struct act acts[] = {
 	{ "MADV_FREE", { &base, &thp }, W_ALL, NULL, act_free, check_free },
 	{ "MADV_PAGEOUT", { &base, &swapcache, &xfs }, W_ALL,
 	  before_pageout, act_pageout, .wanders = true },
+	{ "swap in", { &swapcache }, W_ALL, before_swapin, act_swapin,
+	  .own_copy = true, .stay = SOME_STAY },
 	{ "swapoff", { &swapcache }, W_ALL, NULL, act_swapoff,
 	  .stay = SOME_STAY },
 	{ "MADV_COLLAPSE", { &huge_range }, W_ALL, NULL, act_collapse,
@@ -2044,7 +2092,7 @@ static const struct act acts[] = {
 	  before_pfn, act_poison, check_poison, .stay = 1 },
 	{ "soft offline", { &base, &thp, &shmem }, W_ALL,
 	  before_pfn, act_soft_offline, .stay = 1 },
-	{ "memory offline", { &base }, W_CHECKED | W_COPIED | W_REMAPPING,
+	{ "memory offline", { &base }, W_ALL & ~W_SPINS,
 	  before_offline, act_offline, .wanders = true },
 	{ "a fatal signal", { &base, &thp, &shmem, &hugetlb }, W_ALL,
 	  NULL, act_kill_mover, NULL, true },
@@ -2059,7 +2107,7 @@ static const struct act acts[] = {
 	{ "a cgroup's limit", { &base }, W_ALL,
 	  before_limit, act_limit, NULL, true, .no_copy = true,
 	  .wanders = true },
-	{ "CPU offline", { &base }, W_CHECKED | W_COPIED,
+	{ "CPU offline", { &base }, W_ALL & ~W_SPINS,
 	  before_cpu_offline, act_cpu_offline },
 	{ "knobs", { &base, &thp, &shmem }, W_ALL, NULL, act_knobs,
 	  .no_copy = true },
@@ -2296,8 +2344,6 @@ static bool usable(const struct variant *v)
 
 	if (only && strcmp(only, v->act->name))
 		return false;
-	if (v->kind->flags & KIND_UNBATCHED)
-		possible &= W_UNBATCHED;
 	if (v->kind->backing == BACK_HUGETLB)
 		possible &= W_HUGETLB;
 	return possible & BIT(v->window);
