@@ -196,6 +196,8 @@ def test_guest_that_is_always_broken_is_an_error(boot: Booted) -> None:
         ),
         ("(detected", "Tasks blocked on level-0 rcu_node (CPUs 0-3): P7\\n[ 121.3] rcu: \\t("),
         ("detected stalls on CPUs/tasks", "self-detected stall on CPU"),
+        ("1-...!", "1-O..!"),
+        ("(detected", "after\\n[ 121.3] BUG: KASAN: use-after-free\\n[ 121.3] rcu: \\t("),
     ],
 )
 def test_stall_of_others_than_idle_cpus_is_an_error(boot: Booted, old: str, new: str) -> None:

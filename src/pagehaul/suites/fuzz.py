@@ -20,6 +20,7 @@ _CALLS = ("move_pages", "mbind", "migrate_pages", "set_mempolicy", "madvise")
 # end by itself; what it says before tells how much it did.
 _TRINITY = """\
 echo 1 > /proc/sys/vm/mt_page_copy
+echo 4 > /sys/kernel/mm/migrate_copy/chunk_kb
 mkdir -p /run/trinity && chown nobody /run/trinity && cd /run/trinity
 setpriv --reuid=nobody --regid=nogroup --clear-groups \\
     timeout --signal=INT --kill-after=30 @SECONDS@ \\

@@ -36,7 +36,7 @@ _KEEP_CPUSET = (
 # What runs in each: a few kinds of memory that take ways of their own; and nearly all, but not
 # pages of 1 GB, for which there is no room, nor the swap cache, where so many CPUs do not leave
 # every page. And there what else is to be right, first in the modes that have most to do with many
-# CPUs, and then in the others.
+# CPUs, and then some of it in the others.
 _RUNS = {
     "dies": (
         _DIES,

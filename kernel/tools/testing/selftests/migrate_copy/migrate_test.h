@@ -296,6 +296,8 @@ void region_free(struct region *r);
 bool region_intact(struct region *r);
 /* Are all pages of it on the node? Says where they are otherwise. */
 bool region_on_node(struct region *r, int node);
+bool region_swap_out(struct region *r, int node);
+bool region_swap_in(struct region *r);
 /* Fill pfns[] with one entry for each folio that is there; returns how many. */
 size_t region_pfns(struct region *r, uint64_t *pfns);
 size_t region_folios(const struct region *r);

@@ -1361,7 +1361,7 @@ static void *waiting_main(void *arg)
 static void test_waiting(const void *arg)
 {
 	static struct waiting w;
-	uint64_t most = 0;
+	uint64_t most = 0, own, batches;
 	pthread_t thread;
 	struct region r;
 	int dev, thaw, move;
@@ -1384,10 +1384,13 @@ static void test_waiting(const void *arg)
 	require(!sync_file_range(dev, 0, held, SYNC_FILE_RANGE_WRITE),
 		"cannot write back: %s", strerror(errno));
 	usleep(ORDER_PAUSE_US);
+	own = stat_read("team_helpers_woken");
 	require(!pthread_create(&thread, NULL, waiting_main, &w), "no thread");
-	while (!w.over && pages_elsewhere(w.r.map, w.r.size, PAGE, nodes[1]))
-		usleep(1000);
-	usleep(WAIT_US);
+	do {
+		batches = stat_read("team_batches");
+		usleep(WAIT_US);
+	} while (stat_read("team_batches") > batches);
+	own = stat_read("team_helpers_woken") - own;
 	require(!w.over, "nothing had to be waited for");
 
 	for (move = 0; move < WAIT_MOVES; move++) {
@@ -1404,10 +1407,10 @@ static void test_waiting(const void *arg)
 	require(!w.over, "it has not waited until the end");
 	require(!ioctl(thaw, FITHAW, 0), "cannot thaw");
 	require(!pthread_join(thread, NULL), "the call does not end");
-	ksft_print_msg("%llu helpers beside a call that waits\n",
-		       (unsigned long long)most);
-	/* Its own CPU is idle, and would be the only one that helps. */
-	require(most > (uint64_t)nr_cpus / 2, "CPUs are kept by who waits");
+	ksft_print_msg("%llu helpers beside a call that waits, which had %llu\n",
+		       (unsigned long long)most, (unsigned long long)own);
+	/* So many that some of them must be those that it had. */
+	require(most + own > (uint64_t)nr_cpus, "CPUs are kept by who waits");
 	require(w.moved == w.nr_held && !pattern_bad(w.held, held, 1, 0, 0),
 		"%zu of %zu that were waited for have moved", w.moved,
 		w.nr_held);

@@ -96,6 +96,8 @@ static const char * const window_names[] = {
 #define W_ALL		(BIT(7) - 1)
 /* Who stands there keeps his CPU, and other CPUs cannot do without it. */
 #define W_SPINS		W_COPYING
+/* What a huge page passes that is pinned: it is a batch of its own. */
+#define W_WITH_PINNED	(W_UNMAPPED | W_FLUSHED | W_COPIED)
 /* A hugetlb page has its own way, and no batch. */
 #define W_HUGETLB	(W_UNMAPPED | W_CHECKED | W_COPYING | W_SWITCHING | \
 			 W_REMAPPING | W_HELPING)
@@ -129,6 +131,10 @@ static const struct kind swapcache = {
 
 static const struct kind hugetlb = {
 	"hugetlb", BACK_HUGETLB, 2 * MB, 4 * MB
+};
+
+static const struct kind hugetlb_shared = {
+	"hugetlb_shared", BACK_HUGETLB_SHARED, 2 * MB, 4 * MB
 };
 
 static const struct kind mlocked = {
@@ -203,12 +209,12 @@ struct scene {
  * @own_copy: what is written is a new page, of any node
  * @wanders: it may go elsewhere, or nowhere
  * @stay: so many folios may stay where they are for it
- * @pins: it pins one for a moment, which with shared batches, or huge pages, may
- *	be another one than that which stands in the window, and then may stay, too
+ * @pins: it pins one for a moment, which with shared batches may be another one
+ *	than that which stands in the window, and then may stay, too
  */
 struct act {
 	const char *name;
-	const struct kind *kinds[6];
+	const struct kind *kinds[7];
 	unsigned int windows;
 	void (*before)(struct scene *s);
 	void (*act)(struct scene *s);
@@ -543,8 +549,7 @@ static void check_moved(struct scene *s)
 		return;
 	bad = pages_elsewhere(s->r.map + begin, end - begin, s->r.folio,
 			      s->to);
-	/* A huge page is a batch of its own, and may have been given up before. */
-	if (s->act->pins && (s->mode == MODE_PARALLEL || s->r.folio > PAGE))
+	if (s->act->pins && s->mode == MODE_PARALLEL)
 		stay++;
 	require(bad <= stay, "%zu folios have not moved", bad);
 }
@@ -1430,8 +1435,7 @@ static void before_swapin(struct scene *s)
 	char byte;
 
 	require(!pipe(talk), "no pipe");
-	/* Out of the page tables, but not out of the swap cache. */
-	require(!madvise(s->r.map, s->r.size, MADV_PAGEOUT), "cannot page out");
+	require(region_swap_out(&s->r, s->from), "cannot swap out");
 	s->child = fork();
 	require(s->child >= 0, "no process");
 	if (!s->child) {
@@ -1446,10 +1450,9 @@ static void before_swapin(struct scene *s)
 	}
 	close(talk[0]);
 	s->other = talk[1];
-	/* Into ours: what moves is mapped here, and still in the swap cache. */
+	/* Into ours: what moves is mapped here, and in the swap cache for the child. */
 	node_bind(s->from);
-	for (size_t i = 0; i < s->r.size; i += PAGE)
-		touch(s->r.map + i);
+	require(region_swap_in(&s->r), "not in the swap cache");
 	node_unbind();
 	s->flags = MPOL_MF_MOVE_ALL;
 }
@@ -2019,8 +2022,9 @@ static void act_knobs(struct scene *s)
 }
 
 static const struct act acts[] = {
-	{ "stores", { &base, &thp, &shmem, &xfs, &swapcache, &hugetlb }, W_ALL,
-	  NULL, act_store },
+	{ "stores",
+	  { &base, &thp, &shmem, &xfs, &swapcache, &hugetlb, &hugetlb_shared },
+	  W_ALL, NULL, act_store },
 	{ "a store by a stale TLB", { &base, &shmem }, W_ALL,
 	  before_stale, act_stale, check_stale, false, false, true },
 	{ "MADV_DONTNEED and a stale TLB", { &base }, W_ALL,
@@ -2035,9 +2039,13 @@ static const struct act acts[] = {
 	  NULL, act_process_write, .stay = SOME_STAY },
 	{ "ptrace", { &base, &thp, &shmem, &hugetlb }, W_ALL, before_poke, act_poke,
 	  .own_copy = true },
-	{ "io_uring", { &base, &thp, &shmem, &tmpfs }, W_ALL,
+	{ "io_uring", { &base, &shmem, &tmpfs }, W_ALL,
 	  before_io_uring, act_io_uring, .in_time = true, .pins = true },
-	{ "O_DIRECT", { &base, &thp, &shmem, &tmpfs }, W_ALL,
+	{ "O_DIRECT", { &base, &shmem, &tmpfs }, W_ALL,
+	  before_direct, act_direct, .in_time = true, .pins = true },
+	{ "io_uring, huge page", { &thp }, W_WITH_PINNED,
+	  before_io_uring, act_io_uring, .in_time = true, .pins = true },
+	{ "O_DIRECT, huge page", { &thp }, W_WITH_PINNED,
 	  before_direct, act_direct, .in_time = true, .pins = true },
 	{ "vmsplice", { &base, &thp, &shmem }, W_ALL,
 	  before_vmsplice, act_vmsplice, .in_time = true,
@@ -2059,7 +2067,8 @@ static const struct act acts[] = {
 	{ "KSM", { &ksm }, W_ALL, NULL, act_ksm, .wanders = true },
 	{ "userfaultfd", { &base }, W_ALL, before_uffd, act_uffd },
 	{ "mremap", { &base, &thp, &shmem }, W_ALL, NULL, act_mremap },
-	{ "munmap", { &base, &thp, &shmem, &hugetlb }, W_ALL, NULL, act_munmap },
+	{ "munmap", { &base, &thp, &shmem, &hugetlb, &hugetlb_shared }, W_ALL,
+	  NULL, act_munmap },
 	{ "MADV_DONTNEED", { &base, &thp, &hugetlb }, W_ALL,
 	  NULL, act_dontneed, check_dontneed },
 	{ "MADV_REMOVE", { &shmem }, W_ALL, NULL, act_remove, check_dontneed,
@@ -2345,7 +2354,7 @@ static bool usable(const struct variant *v)
 
 	if (only && strcmp(only, v->act->name))
 		return false;
-	if (v->kind->backing == BACK_HUGETLB)
+	if (kind_is_hugetlb(v->kind))
 		possible &= W_HUGETLB;
 	return possible & BIT(v->window);
 }

@@ -612,7 +612,8 @@ static bool try_again(double start)
 	return now() < start + PATIENCE_S;
 }
 
-static bool to_swapcache(struct region *r, int node)
+/* Out of all page tables, into the swap cache. */
+bool region_swap_out(struct region *r, int node)
 {
 	double start = now();
 	size_t i, missing;
@@ -629,6 +630,14 @@ static bool to_swapcache(struct region *r, int node)
 		if (missing)
 			sys_migrate_pages(0, node, node);
 	} while (missing && try_again(start));
+	return !missing;
+}
+
+/* Mapped again, but not written to: all of it is in the swap cache still. */
+bool region_swap_in(struct region *r)
+{
+	size_t i, missing;
+
 	for (i = 0, missing = 0; i < r->size; i += PAGE) {
 		touch(r->map + i);
 		missing += !(pfn_flags(page_pfn(r->map + i)) &
@@ -752,7 +761,8 @@ static bool populate(struct region *r, int node)
 		return false;
 	if (kind->flags & KIND_KSM && !ksm_merge(r))
 		return false;
-	if (kind->flags & KIND_SWAPCACHE && !to_swapcache(r, node))
+	if (kind->flags & KIND_SWAPCACHE &&
+	    !(region_swap_out(r, node) && region_swap_in(r)))
 		return false;
 	if (!folios_as_wanted(r))
 		return false;
