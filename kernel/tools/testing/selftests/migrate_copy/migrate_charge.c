@@ -197,7 +197,7 @@ static bool move_and_compare(const struct payer *payer, struct region *r,
 		ksft_print_msg("hardly any help\n");
 		return false;
 	}
-	if (payer->mode == MODE_BATCH) {
+	if (payer->mode != MODE_PARALLEL) {
 		/* That of copies, not that of waking up for them. */
 		ksft_print_msg("%llu us counted, of %llu us of the threads\n",
 			       (unsigned long long)counted / 1000,
