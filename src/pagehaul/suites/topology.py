@@ -57,7 +57,7 @@ _RUNS = {
             "migrate_boundary": "parallel",
         },
     ),
-    "nodes, other modes": (
+    "other modes": (
         _NODES,
         {
             "migrate_content": "-x hugetlb_1g,swapcache threads batch",
@@ -85,7 +85,7 @@ def run(ours: str = "pagehaul") -> list[Outcome]:
             )
             for program, arguments in runs.items()
         ]
-        suite = f"topology-{name.replace(', ', '-').replace(' ', '-')}"
+        suite = f"topology-{name.replace(' ', '-')}"
         for label, found in run_programs(suite, kernel, guest, programs).items():
             outcomes += prefixed(f"{name}: {label}: ", found)
     return outcomes + prefixed("nodes: ", run_kunit(kernel, _NODES, "topology-kunit"))

@@ -1268,19 +1268,61 @@ static void act_process_read(struct scene *s)
  * Those who change what is mapped
  */
 
+/* What a child does with the memory that it shares; 0 if all was right. */
+static int child_compares(const struct scene *s)
+{
+	return !!pattern_bad(s->r.map, s->r.size, s->r.seed, 0, s->r.period);
+}
+
+static int child_writes(const struct scene *s)
+{
+	uint64_t seed = OTHER_SEED(s) + 1;
+
+	if (child_compares(s))
+		return 1;
+	pattern_fill(s->r.map, s->r.size, seed, 0, 0);
+	return !!pattern_bad(s->r.map, s->r.size, seed, 0, 0);
+}
+
+/* A child that maps the same, and does that when it is asked. */
+static void child_fork(struct scene *s, int (*does)(const struct scene *s))
+{
+	int talk[2];
+	char byte;
+
+	require(!pipe(talk), "no pipe");
+	s->child = fork();
+	require(s->child >= 0, "no process");
+	if (!s->child) {
+		/* Or else nobody would be left to ask, and it would not end. */
+		close(talk[1]);
+		if (read(talk[0], &byte, 1) != 1)
+			_exit(0);
+		_exit(does(s));
+	}
+	close(talk[0]);
+	s->other = talk[1];
+	s->flags = MPOL_MF_MOVE_ALL;
+}
+
+static void child_ask(struct scene *s)
+{
+	int status;
+
+	require(write(s->other, "v", 1) == 1 &&
+		waitpid(s->child, &status, 0) == s->child && WIFEXITED(status),
+		"the child is dead");
+	right(!WEXITSTATUS(status), "the child has something else");
+}
+
 static void act_fork(struct scene *s)
 {
 	int status;
 	pid_t pid = fork();
 
 	require(pid >= 0, "no process");
-	if (!pid) {
-		if (pattern_bad(s->r.map, s->r.size, s->r.seed, 0, s->r.period))
-			_exit(1);
-		pattern_fill(s->r.map, s->r.size, OTHER_SEED(s) + 1, 0, 0);
-		_exit(!!pattern_bad(s->r.map, s->r.size, OTHER_SEED(s) + 1, 0,
-				    0));
-	}
+	if (!pid)
+		_exit(child_writes(s));
 	act_store(s);
 	require(waitpid(pid, &status, 0) == pid && WIFEXITED(status),
 		"the child is dead");
@@ -1431,40 +1473,17 @@ static void act_free(struct scene *s)
  */
 static void before_swapin(struct scene *s)
 {
-	int talk[2];
-	char byte;
-
-	require(!pipe(talk), "no pipe");
 	require(region_swap_out(&s->r, s->from), "cannot swap out");
-	s->child = fork();
-	require(s->child >= 0, "no process");
-	if (!s->child) {
-		close(talk[1]);
-		if (read(talk[0], &byte, 1) != 1)
-			_exit(0);
-		if (pattern_bad(s->r.map, s->r.size, s->r.seed, 0, s->r.period))
-			_exit(1);
-		pattern_fill(s->r.map, s->r.size, OTHER_SEED(s) + 1, 0, 0);
-		_exit(!!pattern_bad(s->r.map, s->r.size, OTHER_SEED(s) + 1, 0,
-				    0));
-	}
-	close(talk[0]);
-	s->other = talk[1];
+	child_fork(s, child_writes);
 	/* Into ours: what moves is mapped here, and in the swap cache for the child. */
 	node_bind(s->from);
 	require(region_swap_in(&s->r), "not in the swap cache");
 	node_unbind();
-	s->flags = MPOL_MF_MOVE_ALL;
 }
 
 static void act_swapin(struct scene *s)
 {
-	int status;
-
-	require(write(s->other, "s", 1) == 1, "the child is gone");
-	require(waitpid(s->child, &status, 0) == s->child && WIFEXITED(status),
-		"the child is dead");
-	right(!WEXITSTATUS(status), "swapped in, and something else");
+	child_ask(s);
 	act_store(s);
 }
 
@@ -1516,26 +1535,9 @@ static void act_split(struct scene *s)
 	act_store(s);
 }
 
-/* A child that maps the same, and compares it when it is asked. */
 static void before_child(struct scene *s)
 {
-	int talk[2];
-	char byte;
-
-	require(!pipe(talk), "no pipe");
-	s->child = fork();
-	require(s->child >= 0, "no process");
-	if (!s->child) {
-		/* Or else nobody would be left to ask, and it would not end. */
-		close(talk[1]);
-		if (read(talk[0], &byte, 1) != 1)
-			_exit(0);
-		_exit(!!pattern_bad(s->r.map, s->r.size, s->r.seed, 0,
-				    s->r.period));
-	}
-	close(talk[0]);
-	s->other = talk[1];
-	s->flags = MPOL_MF_MOVE_ALL;
+	child_fork(s, child_compares);
 }
 
 /* In the page table of one process: what was not writable is not in parts, either. */
@@ -1547,12 +1549,7 @@ static void act_split_mapping(struct scene *s)
 
 static void check_child(struct scene *s)
 {
-	int status;
-
-	require(write(s->other, "v", 1) == 1 &&
-		waitpid(s->child, &status, 0) == s->child && WIFEXITED(status),
-		"the child is dead");
-	right(!WEXITSTATUS(status), "the child has something else");
+	child_ask(s);
 	check_content(s);
 }
 
