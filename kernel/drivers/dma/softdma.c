@@ -8,7 +8,7 @@
  * debugfs below softdma/:
  *
  * fail_transfer	nothing is copied, the client is told that
- * fail_delay		the transfer begins only after delay_ms
+ * fail_delay		the transfer begins only after delay_ms, at once if that becomes 0
  * fail_drop		copied, but the client never hears of it
  * fail_duplicate	the client hears of it twice
  * fail_prep		no descriptor is to be had
@@ -55,6 +55,9 @@
 
 #define MAX_CHANNELS	64
 #define MAX_DEVICES	8
+
+/* A transfer that waits looks so often whether delay_ms has become less. */
+#define DELAY_LOOK_MS	10
 
 /* How long a device that is unbound may take for what it has. */
 #define DRAIN_MS	1000
@@ -339,10 +342,18 @@ static bool aborted(struct softdma_chan *sc)
 	return READ_ONCE(sc->abort) || kthread_should_stop();
 }
 
-/* Wait, unless the transfer is given up meanwhile. */
-static void dawdle(struct softdma_chan *sc, unsigned int ms)
+/*
+ * Wait for delay_ms, unless the transfer is given up meanwhile.  Who waits for what
+ * is left of it may make it shorter.
+ */
+static void dawdle(struct softdma_chan *sc)
 {
-	wait_event_timeout(sc->work, aborted(sc), msecs_to_jiffies(ms));
+	ktime_t begin = ktime_get();
+
+	while (!aborted(sc) &&
+	       ktime_ms_delta(ktime_get(), begin) < READ_ONCE(delay_ms))
+		wait_event_timeout(sc->work, aborted(sc),
+				   msecs_to_jiffies(DELAY_LOOK_MS));
 }
 
 /*
@@ -433,7 +444,7 @@ static void work_on(struct softdma_chan *sc, struct softdma_desc *desc)
 		return;
 	}
 	if (should_fail(&fail_delay, desc->len))
-		dawdle(sc, READ_ONCE(delay_ms));
+		dawdle(sc);
 
 	if (should_fail(&fail_transfer, desc->len)) {
 		desc->vd.tx_result.result = DMA_TRANS_WRITE_FAILED;

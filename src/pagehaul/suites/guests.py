@@ -332,7 +332,8 @@ def windows(ours: str = "torture") -> list[Outcome]:
     # One guest at a time: who stands in a window keeps his CPU, which others may wait for, and a
     # busy host hides what a broken rule does.
     outcomes: list[Outcome] = []
-    for words in ("windows threads", "windows parallel", "windows batch", "breaks"):
+    dma = f"{shlex.join(build.module_options(build.build(ours)))} dma"
+    for words in ("windows threads", "windows parallel", "windows batch", "breaks", dma):
         suite = f"windows-{words.split()[-1]}"
         outcomes += _our_programs(suite, "migrate_windows", [("pagehaul", [words])], ours=ours)
     return outcomes

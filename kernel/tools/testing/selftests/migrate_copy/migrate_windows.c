@@ -7,6 +7,9 @@
  * migrate_windows [-a ACT] windows|breaks [MODE]..., on a kernel with
  * CONFIG_MIGRATE_COPY_TEST_WINDOWS. Without a mode: batch; with helpers, what is
  * done is done to one kind of memory only. -a names the only thing that is done.
+ *
+ * migrate_windows [-a ACT] -d dcbm.ko -f softdma.ko dma: the same while DMA that
+ * has copied a part waits with the rest. These rules are broken here, too.
  */
 #define _GNU_SOURCE
 #include <endian.h>
@@ -78,10 +81,23 @@
 /* For what is written in a window. */
 #define OTHER_SEED(s)	((s)->r.seed + 0x777777)
 
-/* The windows, in the kernel's words, in the order in which they come. */
+/* What DMA copies before it waits, and what it waits for. */
+#define DMA_CHUNK	(16 * KB)
+#define SOFTDMA_FAULT	"/sys/kernel/debug/softdma/fail_delay"
+#define SOFTDMA_DELAY	"/sys/module/softdma/parameters/delay_ms"
+#define DCBM_STATS	ENGINES_DIR "/dcbm/stats"
+/* Of the thread that is the channel. */
+#define DMA_CPU		"1"
+/* More than it waits. */
+#define DMA_TIMEOUT_MS	10000
+
+/*
+ * The windows, in the kernel's words, in the order in which they come. The last one
+ * is softdma's: a chunk has been copied, the next one is on its way.
+ */
 static const char * const window_names[] = {
 	"unmapped", "flushed", "checked", "copying", "copied", "switching",
-	"remapping", "helping",
+	"remapping", "helping", "dma",
 };
 
 #define BIT(n)		(1U << (n))
@@ -93,6 +109,7 @@ static const char * const window_names[] = {
 #define W_SWITCHING	BIT(5)
 #define W_REMAPPING	BIT(6)
 #define W_HELPING	BIT(7)
+#define W_DMA		BIT(8)
 #define W_ALL		(BIT(7) - 1)
 /* Who stands there keeps his CPU, and other CPUs cannot do without it. */
 #define W_SPINS		W_COPYING
@@ -280,10 +297,61 @@ static void all_right_again(void)
 	file_write(WINDOWS_DIR "/fail_copy/probability", "0");
 	file_write(WINDOWS_DIR "/fail_copy/times", "1");
 	file_write(WINDOWS_DIR "/skip", "0");
+	if (file_exists(SOFTDMA_DELAY)) {
+		file_write(SOFTDMA_FAULT "/probability", "0");
+		file_write(SOFTDMA_DELAY, "0");
+	}
 	file_write(CGROUP "/test/cgroup.freeze", "0");
 	file_write(CGROUP "/test/memory.max", "max");
 	for (cpu = 1; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++)
 		cpu_set_online(cpu, true);
+}
+
+static void softdma_set(const char *path, uint64_t value)
+{
+	int err = file_write_number(path, value);
+
+	require(!err, "cannot write to %s: %s", path, strerror(-err));
+}
+
+static uint64_t dma_count(const char *name)
+{
+	uint64_t value;
+	char path[128];
+
+	snprintf(path, sizeof(path), DCBM_STATS "/%s", name);
+	require(!file_read_number(path, &value), "cannot read %s", path);
+	return value;
+}
+
+/*
+ * The first chunk goes by; the next one waits, for so long or until dma_open(), and
+ * with it all that the channel has.
+ */
+static void dma_close(unsigned int ms)
+{
+	softdma_set(SOFTDMA_DELAY, ms);
+	softdma_set(SOFTDMA_FAULT "/times", 1);
+	softdma_set(SOFTDMA_FAULT "/space", DMA_CHUNK + 1);
+	softdma_set(SOFTDMA_FAULT "/probability", 100);
+}
+
+static void dma_open(void)
+{
+	softdma_set(SOFTDMA_FAULT "/probability", 0);
+	softdma_set(SOFTDMA_DELAY, 0);
+}
+
+static int dma_wait(uint64_t chunks)
+{
+	double end = now() + GATE_MS / 1e3;
+
+	while (dma_count("chunks") == chunks) {
+		if (now() >= end)
+			return -ETIMEDOUT;
+		usleep(1000);
+	}
+	return 0;
 }
 
 static void gate_close(const char *window, pid_t pid, unsigned int ms)
@@ -460,22 +528,88 @@ static void scene_make(struct scene *s, const struct kind *kind)
 	s->flags = kind->flags & KIND_KSM ? MPOL_MF_MOVE_ALL : MPOL_MF_MOVE;
 }
 
+/**
+ * struct counts - What shows whether somebody stood in the window
+ * @timeouts: gates that opened by themselves
+ * @chunks: what DMA has copied, and of that
+ * @bytes: so much
+ * @trouble: chunks that DMA has not
+ */
+struct counts {
+	uint64_t timeouts, chunks, bytes, trouble;
+};
+
+static struct counts counts_now(const struct scene *s)
+{
+	struct counts c = { .timeouts = window_count("gate_timeouts") };
+
+	if (BIT(s->window) & W_DMA) {
+		c.chunks = dma_count("chunks");
+		c.bytes = dma_count("bytes");
+		c.trouble = dma_count("failed") + dma_count("timeouts") +
+			    dma_count("lost");
+	}
+	return c;
+}
+
+static void window_close(const struct scene *s)
+{
+	unsigned int ms = s->act->too_long ? STAND_MS : GATE_MS;
+
+	if (BIT(s->window) & W_DMA)
+		dma_close(ms);
+	else
+		gate_close(window_names[s->window], s->mover ?: getpid(), ms);
+}
+
+static void window_wait(struct scene *s, const struct counts *before)
+{
+	int err;
+
+	if (BIT(s->window) & W_DMA) {
+		snprintf(s->where, sizeof(s->where), "dma 0 " DMA_CPU);
+		err = dma_wait(before->chunks);
+	} else {
+		err = gate_wait(s->where, sizeof(s->where));
+	}
+	require(!err, "nobody comes to the window: %s", strerror(-err));
+}
+
+static void window_open(const struct scene *s, const struct counts *before)
+{
+	if (BIT(s->window) & W_DMA) {
+		require(s->act->too_long ||
+			dma_count("chunks") == before->chunks + 1,
+			"DMA did not wait until the end");
+		dma_open();
+	} else {
+		gate_open();
+	}
+}
+
+static void check_stood(const struct scene *s, const struct counts *before)
+{
+	struct counts after = counts_now(s);
+
+	require(s->act->too_long || after.timeouts == before->timeouts,
+		"it did not stand in the window until the end");
+	if (!(BIT(s->window) & W_DMA))
+		return;
+	require(after.bytes > before->bytes + DMA_CHUNK,
+		"DMA has not copied the rest");
+	require(after.trouble == before->trouble, "DMA has failed");
+}
+
 /* The whole scene, up to the checks. */
 static void scene_play(struct scene *s)
 {
-	uint64_t timeouts;
+	struct counts before = counts_now(s);
 	pthread_t actor;
-	char who[64];
-	int err;
 
-	timeouts = window_count("gate_timeouts");
-	gate_close(window_names[s->window], s->mover ?: getpid(),
-		   s->act->too_long ? STAND_MS : GATE_MS);
+	window_close(s);
 	mover_start(s);
-	err = gate_wait(who, sizeof(who));
-	require(!err, "nobody comes to the window: %s", strerror(-err));
+	window_wait(s, &before);
 	*s->reached = true;
-	snprintf(s->where, sizeof(s->where), "%s", who);
 	if (s->act->no_thread)
 		act_main(s);
 	else
@@ -488,13 +622,11 @@ static void scene_play(struct scene *s)
 			"%s is not done in the window", s->act->name);
 	else
 		wait_true(&s->done, GRACE_MS);
-	gate_open();
+	window_open(s, &before);
 	mover_join(s);
 	if (!s->act->no_thread)
 		join(actor, s->act->name);
-	require(s->act->too_long ||
-		window_count("gate_timeouts") == timeouts,
-		"it did not stand in the window until the end");
+	check_stood(s, &before);
 }
 
 /**
@@ -2244,7 +2376,10 @@ struct breach {
 static const struct breach breaches[] = {
 	{ "refs", "", "io_uring", &shmem, W_COPIED },
 	{ "refs", "", "O_DIRECT", &tmpfs, W_COPIED },
+	{ "refs", "", "io_uring", &shmem, W_DMA },
+	{ "refs", "", "O_DIRECT", &tmpfs, W_DMA },
 	{ "flush", "", "a store by a stale TLB", &base, W_COPIED },
+	{ "flush", "", "a store by a stale TLB", &base, W_DMA },
 	{ "flush", "", "mprotect and a stale TLB", &base, W_COPIED },
 	{ "flush", "", "mremap and a stale TLB", &base, W_COPIED },
 	{ "pending", "", "MADV_DONTNEED and a stale TLB", &base, W_UNMAPPED },
@@ -2350,8 +2485,11 @@ static bool usable(const struct variant *v)
 
 	if (only && strcmp(only, v->act->name))
 		return false;
+	/* DMA copies what has been checked, in a batch. */
+	if (possible & W_CHECKED && v->kind != &ext4)
+		possible |= W_DMA;
 	if (kind_is_hugetlb(v->kind))
-		possible &= W_HUGETLB;
+		possible &= W_HUGETLB | W_DMA;
 	return possible & BIT(v->window);
 }
 
@@ -2359,9 +2497,27 @@ static void breach_run(const struct breach *b)
 {
 	char name[128];
 
-	snprintf(name, sizeof(name), "broken %s is seen: %s", b->rule, b->what);
+	snprintf(name, sizeof(name), "broken %s is seen: %s%s", b->rule, b->what,
+		 b->window & W_DMA ? ", dma" : "");
 	test_run(name, 2 * TIMEOUT, test_breach, b);
 	all_right_again();
+}
+
+/* Runs the broken rules that are listed, for DMA or for all else, or counts them. */
+static unsigned int breaches_listed(bool dma, bool run)
+{
+	unsigned int nr = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(breaches); i++) {
+		if ((only && strcmp(only, breaches[i].what)) ||
+		    dma != !!(breaches[i].window & W_DMA))
+			continue;
+		nr++;
+		if (run)
+			breach_run(&breaches[i]);
+	}
+	return nr;
 }
 
 /*
@@ -2371,16 +2527,9 @@ static void breach_run(const struct breach *b)
 static unsigned int breaches_all(bool run)
 {
 	static const unsigned int where[] = { W_REMAPPING, W_COPIED };
-	unsigned int nr = 0;
+	unsigned int nr = breaches_listed(false, run);
 	size_t i, w;
 
-	for (i = 0; i < ARRAY_SIZE(breaches); i++) {
-		if (only && strcmp(only, breaches[i].what))
-			continue;
-		nr++;
-		if (run)
-			breach_run(&breaches[i]);
-	}
 	for (i = 0; i < ARRAY_SIZE(acts); i++) {
 		struct breach b = {
 			.rule = "failed", .also = "", .what = acts[i].name,
@@ -2405,9 +2554,9 @@ static unsigned int breaches_all(bool run)
 	return nr;
 }
 
-/* Runs the scenes of a list, or counts them. */
+/* Runs the scenes of a list in some windows, or counts them. */
 static unsigned int scenes(const struct act *list, size_t n,
-			   enum copy_mode mode, bool run)
+			   enum copy_mode mode, unsigned int windows, bool run)
 {
 	struct variant v = { .mode = mode };
 	unsigned int nr = 0;
@@ -2422,7 +2571,7 @@ static unsigned int scenes(const struct act *list, size_t n,
 				break;
 			for (v.window = 0; v.window < ARRAY_SIZE(window_names);
 			     v.window++) {
-				if (!usable(&v))
+				if (!(windows & BIT(v.window)) || !usable(&v))
 					continue;
 				nr++;
 				if (!run)
@@ -2441,60 +2590,103 @@ static unsigned int scenes(const struct act *list, size_t n,
 /* Runs all of a mode, or counts it. */
 static unsigned int mode_scenes(enum copy_mode mode, bool run)
 {
-	unsigned int nr = scenes(acts, ARRAY_SIZE(acts), mode, run);
+	unsigned int nr = scenes(acts, ARRAY_SIZE(acts), mode, ~W_DMA, run);
 
 	if (mode == MODE_THREADS)
-		nr += scenes(helped, ARRAY_SIZE(helped), mode, run);
+		nr += scenes(helped, ARRAY_SIZE(helped), mode, ~W_DMA, run);
 	return nr;
+}
+
+/* Runs all there is about DMA, or counts it. */
+static unsigned int dma_scenes(bool run)
+{
+	return scenes(acts, ARRAY_SIZE(acts), MODE_BATCH, W_DMA, run) +
+	       breaches_listed(true, run);
+}
+
+/* One channel that copies everything, in small chunks. */
+static void dma_start(void)
+{
+	if (module_load(softdma_path, "channels=1 cpus=" DMA_CPU) ||
+	    module_load(dcbm_path, ""))
+		ksft_exit_fail_msg("cannot load the modules: %s\n",
+				   strerror(errno));
+	softdma_set(SOFTDMA_FAULT "/verbose", 0);
+	engine_knob("dcbm", "channels", 1);
+	engine_knob("dcbm", "near_only", 0);
+	engine_knob("dcbm", "exclusive", 1);
+	engine_knob("dcbm", "min_kb", 0);
+	engine_knob("dcbm", "chunk_kb", DMA_CHUNK / KB);
+	engine_knob("dcbm", "timeout_ms", DMA_TIMEOUT_MS);
+	engine_knob("dcbm", "offloading", 1);
+}
+
+static void dma_stop(void)
+{
+	if (module_unload("dcbm") || module_unload("softdma"))
+		ksft_exit_fail_msg("cannot unload the modules: %s\n",
+				   strerror(errno));
 }
 
 static void __noreturn wrong_options(void)
 {
 	fprintf(stderr,
-		"usage: migrate_windows [-a ACT] windows|breaks [MODE]...\n");
+		"usage: migrate_windows [-a ACT] windows|breaks [MODE]...\n"
+		"       migrate_windows [-a ACT] -d dcbm.ko -f softdma.ko dma\n");
 	exit(KSFT_FAIL);
+}
+
+/* Runs, or counts, what is asked for. */
+static unsigned int run_all(const char *what, unsigned int modes, bool run)
+{
+	unsigned int nr = 0;
+	enum copy_mode mode;
+
+	if (!strcmp(what, "breaks"))
+		return breaches_all(run);
+	if (!strcmp(what, "dma"))
+		return dma_scenes(run);
+	for (mode = 0; mode < NR_MODES; mode++) {
+		if (modes & 1U << mode)
+			nr += mode_scenes(mode, run);
+	}
+	return nr;
 }
 
 int main(int argc, char **argv)
 {
-	unsigned int modes, planned = 0;
-	enum copy_mode mode;
-	bool breaks;
+	unsigned int modes;
+	const char *what;
+	bool dma;
 	int option;
 
-	while ((option = getopt(argc, argv, "+a:")) != -1) {
-		if (option != 'a')
+	while ((option = getopt(argc, argv, "+a:d:f:m:")) != -1) {
+		if (option == 'a')
+			only = optarg;
+		else if (!module_option(option, optarg))
 			wrong_options();
-		only = optarg;
 	}
 	argc -= optind;
 	argv += optind;
-	breaks = argc && !strcmp(argv[0], "breaks");
-	if (!argc || (!breaks && strcmp(argv[0], "windows")))
+	what = argc ? argv[0] : "";
+	dma = !strcmp(what, "dma");
+	if ((strcmp(what, "windows") && strcmp(what, "breaks") && !dma) ||
+	    (dma && (!softdma_path || !dcbm_path)))
 		wrong_options();
 	if (!file_exists(WINDOWS_DIR "/gate"))
 		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
 	modes = argc > 1 ? modes_wanted(argc - 1, argv + 1) : 1U << MODE_BATCH;
-	if (breaks) {
-		planned = breaches_all(false);
-	} else {
-		for (mode = 0; mode < NR_MODES; mode++) {
-			if (modes & 1U << mode)
-				planned += mode_scenes(mode, false);
-		}
-	}
-	tests_start(planned);
+	tests_start(run_all(what, modes, false));
 	if (!file_exists(WINDOWS_DIR "/gate"))
 		ksft_exit_skip("this kernel has no CONFIG_MIGRATE_COPY_TEST_WINDOWS\n");
 	data_wrong = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (dma)
+		dma_start();
 	all_right_again();
-	if (breaks)
-		breaches_all(true);
-	for (mode = 0; !breaks && mode < NR_MODES; mode++) {
-		if (modes & 1U << mode)
-			mode_scenes(mode, true);
-	}
+	run_all(what, modes, true);
+	if (dma)
+		dma_stop();
 	umount2(CGROUP, MNT_DETACH);
 	rmdir(CGROUP);
 	tests_end();
