@@ -4,12 +4,15 @@
  * the wrong thing, and it goes on: nothing may be lost, torn or foreign. Then
  * rules of the migration are broken on purpose: the same tests must see it.
  *
- * migrate_windows [-a ACT] windows|breaks [MODE]..., on a kernel with
+ * migrate_windows [-a ACT] [-b RULE] windows|breaks [MODE]..., on a kernel with
  * CONFIG_MIGRATE_COPY_TEST_WINDOWS. Without a mode: batch; with helpers, what is
  * done is done to one kind of memory only. -a names the only thing that is done.
  *
- * migrate_windows [-a ACT] -d dcbm.ko -f softdma.ko dma: the same while DMA that
- * has copied a part waits with the rest. These rules are broken here, too.
+ * migrate_windows [-a ACT] [-b RULE] -d dcbm.ko -f softdma.ko dma: the same while
+ * DMA that has copied a part waits with the rest, and the rules that are broken
+ * then.
+ *
+ * -b RULE breaks a rule in every scene: those that fail would notice.
  */
 #define _GNU_SOURCE
 #include <endian.h>
@@ -2478,6 +2481,8 @@ static void test_breach(const void *arg)
 
 /* The name of the only act that is wanted, or NULL. */
 static const char *only;
+/* The name of the rule that is broken in each scene, or NULL. */
+static const char *broken_rule;
 
 static bool usable(const struct variant *v)
 {
@@ -2579,6 +2584,8 @@ static unsigned int scenes(const struct act *list, size_t n,
 				snprintf(name, sizeof(name), "%s, %s, %s: %s",
 					 mode_names[mode], v.kind->name,
 					 window_names[v.window], v.act->name);
+				if (broken_rule)
+					control("broken", broken_rule);
 				test_run(name, TIMEOUT, test_scene, &v);
 				all_right_again();
 			}
@@ -2631,8 +2638,9 @@ static void dma_stop(void)
 static void __noreturn wrong_options(void)
 {
 	fprintf(stderr,
-		"usage: migrate_windows [-a ACT] windows|breaks [MODE]...\n"
-		"       migrate_windows [-a ACT] -d dcbm.ko -f softdma.ko dma\n");
+		"usage: migrate_windows [-a ACT] [-b RULE] windows [MODE]...\n"
+		"       migrate_windows [-a ACT] breaks\n"
+		"       migrate_windows [-a ACT] [-b RULE] -d dcbm.ko -f softdma.ko dma\n");
 	exit(KSFT_FAIL);
 }
 
@@ -2660,9 +2668,11 @@ int main(int argc, char **argv)
 	bool dma;
 	int option;
 
-	while ((option = getopt(argc, argv, "+a:d:f:m:")) != -1) {
+	while ((option = getopt(argc, argv, "+a:b:d:f:m:")) != -1) {
 		if (option == 'a')
 			only = optarg;
+		else if (option == 'b')
+			broken_rule = optarg;
 		else if (!module_option(option, optarg))
 			wrong_options();
 	}
