@@ -292,13 +292,29 @@ static void test_charge(const void *arg)
 	require(WIFEXITED(status) && !WEXITSTATUS(status), "failed");
 }
 
+/**
+ * struct asker - What somebody asks for who would like more than is his
+ * @name: Name of the test.
+ * @kind: What is moved.
+ * @mode: How the kernel helps.
+ */
+static const struct asker {
+	const char *name;
+	struct kind kind;
+	enum copy_mode mode;
+} askers[] = {
+	{ "busy CPUs: no more for anybody than without help",
+	  { "base", BACK_ANON, OF_PAGES(1), 8 * MB }, MODE_PARALLEL },
+	{ "busy CPUs: no more for anybody than without shared copies",
+	  { "thp", BACK_ANON, 2 * MB, 8 * MB }, MODE_THREADS },
+};
+
 /*
  * Moves memory for so long as anybody, asking for all the help there is, and
  * returns the time of the helpers.
  */
-static uint64_t move_as_nobody(unsigned int seconds)
+static uint64_t move_as_nobody(const struct kind *kind, unsigned int seconds)
 {
-	static const struct kind kind = { "base", BACK_ANON, OF_PAGES(1), 8 * MB };
 	uint64_t before = stat_read("helper_ns");
 	int status;
 	pid_t pid;
@@ -310,20 +326,19 @@ static uint64_t move_as_nobody(unsigned int seconds)
 		struct region r;
 
 		nodes_find(&from, &to);
-		region_make(&r, &kind, from, false);
+		region_make(&r, kind, from, false);
 		enter(group);
 		require(!setgid(NOBODY) && !setuid(NOBODY),
 			"cannot become nobody");
 		while (time(NULL) < end) {
-			long ret = move_range(r.map, kind.size, to,
-					      MPOL_MF_MOVE | MPOL_MF_MOVE_MT);
-
-			require(!ret, "moving gave %ld", ret);
+			require(!sys_mbind(r.map, kind->size, MPOL_BIND, to,
+					   MPOL_MF_MOVE | MPOL_MF_MOVE_MT),
+				"cannot move: %s", strerror(errno));
 			swap = from;
 			from = to;
 			to = swap;
 		}
-		require(!pages_elsewhere(r.map, kind.size, PAGE, from),
+		require(!pages_elsewhere(r.map, kind->size, PAGE, from),
 			"not all pages moved");
 		_exit(0);
 	}
@@ -340,14 +355,14 @@ struct busy {
 };
 
 /* Moves memory as nobody, while all CPUs are busy in the other cgroup. */
-static void busy_turn(struct busy *busy)
+static void busy_turn(struct busy *busy, const struct kind *kind)
 {
 	uint64_t light, heavy;
 
 	mode_enter(busy->mode);
 	light = usage_ns(group);
 	heavy = usage_ns(other);
-	busy->helped += move_as_nobody(BUSY_SECONDS);
+	busy->helped += move_as_nobody(kind, BUSY_SECONDS);
 	busy->light += usage_ns(group) - light;
 	busy->heavy += usage_ns(other) - heavy;
 }
@@ -364,23 +379,23 @@ static uint64_t busy_share(const struct busy *busy)
 }
 
 /* With all CPUs busy nobody gets more by asking for help than without. */
-static void test_weight(const void *unused)
+static void test_weight(const void *arg)
 {
-	struct busy with = { MODE_PARALLEL }, without = { MODE_OFF };
+	const struct asker *asker = arg;
+	struct busy with = { asker->mode }, without = { MODE_OFF };
 	uint64_t helped, alone, share;
 	pid_t hogs[64];
 	long nr, i;
 	bool fair = false;
 	int turn;
 
-	(void)unused;
 	nr = sysconf(_SC_NPROCESSORS_ONLN);
 	require(nr <= 64, "too many CPUs");
 	groups_make();
 	set_weight(group, LIGHT);
 	set_weight(other, HEAVY);
-	mode_enter(MODE_PARALLEL);
-	helped = move_as_nobody(2);
+	mode_enter(asker->mode);
+	helped = move_as_nobody(&asker->kind, 2);
 	ksft_print_msg("idle: helpers %llu us\n",
 		       (unsigned long long)helped / 1000);
 	require(helped, "no help on an idle machine");
@@ -395,8 +410,8 @@ static void test_weight(const void *unused)
 	}
 	sleep(1);
 	for (turn = 1; turn <= MAX_TURNS; turn++) {
-		busy_turn(&without);
-		busy_turn(&with);
+		busy_turn(&without, &asker->kind);
+		busy_turn(&with, &asker->kind);
 		alone = busy_share(&without);
 		share = busy_share(&with);
 		fair = share * 100 <= alone * (100 + SHARE_PERCENT) &&
@@ -418,15 +433,17 @@ static void test_weight(const void *unused)
 
 int main(int argc, char **argv)
 {
-	size_t nr = sizeof(payers) / sizeof(*payers), i;
+	size_t nr_payers = sizeof(payers) / sizeof(*payers);
+	size_t nr_askers = sizeof(askers) / sizeof(*askers);
+	size_t i;
 
 	if (argc > 2)
 		ksft_exit_fail_msg("usage: %s [mtcopy.ko]\n", argv[0]);
 	mtcopy_path = argv[1];
-	tests_start(nr + 1);
-	for (i = 0; i < nr; i++)
+	tests_start(nr_payers + nr_askers);
+	for (i = 0; i < nr_payers; i++)
 		test_run(payers[i].name, TIMEOUT, test_charge, &payers[i]);
-	test_run("busy CPUs: no more for anybody than without help", TIMEOUT,
-		 test_weight, NULL);
+	for (i = 0; i < nr_askers; i++)
+		test_run(askers[i].name, TIMEOUT, test_weight, &askers[i]);
 	tests_end();
 }
