@@ -4,7 +4,8 @@
  * of their types, words that mean something elsewhere, while memory moves. Each
  * write is taken or refused with an error that says why, what is refused changes
  * nothing, what can be read stays readable, and the memory stays right. Who is
- * not root can write nothing.
+ * not root can write nothing. The same for the parameters that a module is loaded
+ * with: it stays out, or what it shows is what it was given, and possible.
  *
  * Usage: migrate_fuzz [-t SECONDS] [-s SEED] [-d FILE] [-m FILE] [-f FILE]
  */
@@ -13,14 +14,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "migrate_test.h"
 
@@ -28,6 +32,8 @@
 #define MAX_TEXT	8192
 /* Seconds for the memory to come to rest, all knobs being as before. */
 #define REST		180
+/* For modules that are loaded with anything. */
+#define LOAD_SECONDS	10
 
 static struct knob {
 	char path[256];
@@ -42,6 +48,17 @@ static uint64_t seed = 1;
 
 /* Those with parameters that may be knobs. */
 static const char * const modules[] = { "softdma", "dcbm", "mtcopy" };
+
+/* The parameters of a module, each with its largest value; 0: it is a text. */
+static const struct parameter {
+	const char *name;
+	unsigned long least, most;
+} parameters[] = {
+	{ "channels", 1, 64 }, { "devices", 1, 8 }, { "cpus" },
+	{ "bandwidth_mb", 0, UINT_MAX }, { "delay_ms", 0, UINT_MAX },
+};
+
+#define NR_PARAMETERS	(sizeof(parameters) / sizeof(*parameters))
 
 /* What the mover tells, and is told. */
 static struct shared {
@@ -119,11 +136,14 @@ static int write_bytes(const char *path, const char *text, size_t len)
 
 static void test_other_users(const void *unused)
 {
+	int module = dcbm_path ? open(dcbm_path, O_RDONLY) : -1;
 	size_t i;
 	int err;
 
 	(void)unused;
 	require(!setgid(NOBODY) && !setuid(NOBODY), "cannot become nobody");
+	require(module < 0 || (syscall(SYS_finit_module, module, "", 0) &&
+			       errno == EPERM), "a module: %s", strerror(errno));
 	for (i = 0; i < nr_knobs; i++) {
 		err = write_bytes(knobs[i].path, "1", 1);
 		require(err == -EACCES, "%s: %s", knobs[i].path,
@@ -156,8 +176,8 @@ static size_t make_text(char *text, const char *now)
 			text[rnd(len)] = rnd(256);
 		return len ? len : 1;
 	case 4:
-		return snprintf(text, MAX_TEXT, "%s",
-				knobs[rnd(nr_knobs)].before) ?: 1;
+		return snprintf(text, MAX_TEXT, "%s", nr_knobs ?
+				knobs[rnd(nr_knobs)].before : now) ?: 1;
 	case 5:
 		return sprintf(text, "%llu", (unsigned long long)rnd(17));
 	default:
@@ -251,6 +271,70 @@ static void __noreturn mover(void)
 	_exit(0);
 }
 
+/* Whether a module shows a value that a parameter may have. */
+static bool possible(const struct parameter *par)
+{
+	char path[128], text[MAX_TEXT];
+	unsigned long value;
+	char *end;
+
+	snprintf(path, sizeof(path), "/sys/module/softdma/parameters/%s",
+		 par->name);
+	require(!file_read(path, text, sizeof(text)), "cannot read %s", path);
+	if (!par->most)
+		return true;
+	value = strtoul(text, &end, 10);
+	return end != text && (!*end || *end == '\n') && value >= par->least &&
+	       value <= par->most;
+}
+
+/* One or two parameters; those of the last test are no text for others. */
+static void make_parameters(char *text, size_t size)
+{
+	char value[MAX_TEXT + 1];
+	size_t len = 0, n;
+
+	for (n = 1 + rnd(2); n; n--) {
+		value[make_text(value, "1")] = '\0';
+		len += snprintf(text + len, size - len, "%s=%s ",
+				parameters[rnd(NR_PARAMETERS)].name, value);
+	}
+}
+
+static void test_load(const void *unused)
+{
+	static char text[3 * MAX_TEXT];
+	double end = now() + LOAD_SECONDS;
+	unsigned long taken = 0, refused = 0;
+	size_t i;
+
+	(void)unused;
+	if (!softdma_path)
+		skip("needs softdma.ko");
+	while (now() < end) {
+		make_parameters(text, sizeof(text));
+		if (module_load(softdma_path, text)) {
+			/* A text or a CPU may be out of all bounds. */
+			require(refusal(-errno) || errno == ENOSPC ||
+				errno == EOVERFLOW, "\"%s\": %s",
+				shown(text, strlen(text)), strerror(errno));
+			require(!file_exists("/sys/module/softdma"),
+				"\"%s\" is refused, and it is there",
+				shown(text, strlen(text)));
+			refused++;
+			continue;
+		}
+		for (i = 0; i < NR_PARAMETERS; i++)
+			require(possible(&parameters[i]), "\"%s\": %s",
+				shown(text, strlen(text)), parameters[i].name);
+		require(!module_unload("softdma"), "\"%s\": cannot unload: %s",
+			shown(text, strlen(text)), strerror(errno));
+		taken++;
+	}
+	ksft_print_msg("%lu taken, %lu refused\n", taken, refused);
+	require(taken && refused, "too little was done");
+}
+
 static void restore(void)
 {
 	size_t i;
@@ -328,16 +412,18 @@ int main(int argc, char **argv)
 				return KSFT_FAIL;
 		}
 	}
-	tests_start(3);
+	tests_start(4);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	random_start(seed, 0);
+	test_run("random parameters of a module", LOAD_SECONDS + 60, test_load,
+		 NULL);
 	load_module(softdma_path, "channels=2");
 	load_module(dcbm_path, "");
 	load_module(mtcopy_path, "");
 	find_knobs();
 	ksft_print_msg("%zu knobs, seed %llu\n", nr_knobs,
 		       (unsigned long long)seed);
-	random_start(seed, 0);
 	test_run("other users can write nothing", 60, test_other_users, NULL);
 	test_run("random bytes, while memory moves", seconds + REST + 60,
 		 test_random, NULL);
