@@ -228,6 +228,8 @@ struct scene {
  * @no_copy: what has been copied is gone then, or copied once more
  * @own_copy: what is written is a new page, of any node
  * @wanders: it may go elsewhere, or nowhere
+ * @slow: each of its tries takes long where KASAN or page poisoning is told of a
+ *	block of memory
  * @stay: so many folios may stay where they are for it
  * @pins: it pins one for a moment, which with shared batches may be another one
  *	than that which stands in the window, and then may stay, too
@@ -247,6 +249,7 @@ struct act {
 	bool own_copy;
 	bool wanders;
 	bool pins;
+	bool slow;
 	unsigned int stay;
 };
 
@@ -2234,7 +2237,7 @@ static const struct act acts[] = {
 	{ "soft offline", { &base, &thp, &shmem }, W_ALL,
 	  before_pfn, act_soft_offline, .stay = 1 },
 	{ "memory offline", { &base }, W_ALL & ~W_SPINS,
-	  before_offline, act_offline, .wanders = true },
+	  before_offline, act_offline, .wanders = true, .slow = true },
 	{ "a fatal signal", { &base, &thp, &shmem, &hugetlb }, W_ALL,
 	  NULL, act_kill_mover, NULL, true },
 	{ "the freezer", { &base, &shmem, &hugetlb }, W_ALL,
@@ -2500,11 +2503,13 @@ static bool usable(const struct variant *v)
 
 static void breach_run(const struct breach *b)
 {
+	const struct act *act = b->test ? NULL : find_act(b->what, b->window);
 	char name[128];
 
 	snprintf(name, sizeof(name), "broken %s is seen: %s%s", b->rule, b->what,
 		 b->window & W_DMA ? ", dma" : "");
-	test_run(name, 2 * TIMEOUT, test_breach, b);
+	test_run(name, (act && act->slow ? SCENE_TRIES : 2) * TIMEOUT, test_breach,
+		 b);
 	all_right_again();
 }
 
@@ -2586,7 +2591,8 @@ static unsigned int scenes(const struct act *list, size_t n,
 					 window_names[v.window], v.act->name);
 				if (broken_rule)
 					control("broken", broken_rule);
-				test_run(name, TIMEOUT, test_scene, &v);
+				test_run(name, v.act->slow ? SCENE_TRIES * TIMEOUT :
+					 TIMEOUT, test_scene, &v);
 				all_right_again();
 			}
 		}
