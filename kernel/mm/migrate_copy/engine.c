@@ -697,7 +697,8 @@ bool __migrate_copy_quarantined(struct folio *dst)
 	unsigned long flags;
 	bool found = false;
 
-	if (list_empty(&quarantine))
+	if (list_empty(&quarantine) ||
+	    migrate_copy_broken(MIGRATE_COPY_BREAK_QUARANTINE))
 		return false;
 
 	spin_lock_irqsave(&quarantine_lock, flags);

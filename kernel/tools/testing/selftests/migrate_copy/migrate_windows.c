@@ -87,12 +87,16 @@
 /* What DMA copies before it waits, and what it waits for. */
 #define DMA_CHUNK	(16 * KB)
 #define SOFTDMA_FAULT	"/sys/kernel/debug/softdma/fail_delay"
+#define SOFTDMA_GOES_ON	"/sys/kernel/debug/softdma/fail_terminate"
 #define SOFTDMA_DELAY	"/sys/module/softdma/parameters/delay_ms"
 #define DCBM_STATS	ENGINES_DIR "/dcbm/stats"
 /* Of the thread that is the channel. */
 #define DMA_CPU		"1"
 /* More than it waits. */
 #define DMA_TIMEOUT_MS	10000
+/* DMA that comes too late, and whoever waited for it has gone. */
+#define LATE_MS		3000
+#define LATE_TIMEOUT_MS	100
 
 /*
  * The windows, in the kernel's words, in the order in which they come. The last one
@@ -305,8 +309,12 @@ static void all_right_again(void)
 	file_write(WINDOWS_DIR "/skip", "0");
 	if (file_exists(SOFTDMA_DELAY)) {
 		file_write(SOFTDMA_FAULT "/probability", "0");
+		file_write(SOFTDMA_GOES_ON "/probability", "0");
 		file_write(SOFTDMA_DELAY, "0");
 	}
+	if (file_exists(ENGINES_DIR "/dcbm/timeout_ms"))
+		file_write_number(ENGINES_DIR "/dcbm/timeout_ms",
+				  DMA_TIMEOUT_MS);
 	file_write(CGROUP "/test/cgroup.freeze", "0");
 	file_write(CGROUP "/test/memory.max", "max");
 	for (cpu = 1; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++)
@@ -2357,6 +2365,39 @@ static void test_soft_offline(void)
 	check_content(&s);
 }
 
+/*
+ * DMA cannot be stopped, and copies when nobody waits for it any more: whatever
+ * has been written to the memory by then, wherever it is, stays.
+ */
+static void test_late(void)
+{
+	struct scene s = { .flags = MPOL_MF_MOVE };
+	uint64_t lost = dma_count("lost");
+	double end = now() + AFTER_MS / 1e3;
+
+	mode_enter(MODE_BATCH);
+	scene_make(&s, &base);
+	/* Again: a channel that was late is given up. */
+	engine_knob("dcbm", "channels", 0);
+	engine_knob("dcbm", "channels", 1);
+	engine_knob("dcbm", "timeout_ms", LATE_TIMEOUT_MS);
+	require(!file_write(SOFTDMA_GOES_ON "/times", "-1"),
+		"cannot make DMA go on");
+	softdma_set(SOFTDMA_GOES_ON "/verbose", 0);
+	softdma_set(SOFTDMA_GOES_ON "/probability", 100);
+	dma_close(LATE_MS);
+	move_all(&s, s.to);
+	require(dma_count("lost") > lost, "DMA was not late");
+	require(dma_count("quarantined"), "DMA was not late enough");
+	pattern_fill(s.r.map, s.r.size, OTHER_SEED(&s), 0, 0);
+	s.written = s.r.size;
+	while (dma_count("quarantined")) {
+		require(now() < end, "DMA never ends");
+		usleep(10000);
+	}
+	check_content(&s);
+}
+
 /**
  * struct breach - A rule that is broken, and the test that has to see it
  * @rule: what is broken; kept in the control
@@ -2423,6 +2464,8 @@ static const struct breach breaches[] = {
 	{ "memfd", "", "udmabuf", &memfd, W_COPIED },
 	/* Nobody can write between two attempts unless he could pin. */
 	{ "mark", "memfd", "udmabuf, twice", .test = test_mark },
+	{ "quarantine", "", "DMA that is late", .test = test_late,
+	  .window = W_DMA },
 };
 
 static void breach_play(const struct breach *b)
