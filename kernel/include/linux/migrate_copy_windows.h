@@ -43,6 +43,7 @@ enum migrate_copy_break {
 	MIGRATE_COPY_BREAK_PENDING,	/* Who gives up memory flushes no TLB */
 	MIGRATE_COPY_BREAK_MAPPED,	/* Map between the copy and the switch */
 	MIGRATE_COPY_BREAK_QUARANTINE,	/* Move to where DMA may still write */
+	MIGRATE_COPY_BREAK_HELD,	/* Free what DMA may still write to */
 	MIGRATE_COPY_NR_BREAKS,
 };
 

@@ -82,6 +82,7 @@ static const char * const rule_names[MIGRATE_COPY_NR_BREAKS] = {
 	[MIGRATE_COPY_BREAK_PENDING]	= "pending",
 	[MIGRATE_COPY_BREAK_MAPPED]	= "mapped",
 	[MIGRATE_COPY_BREAK_QUARANTINE]	= "quarantine",
+	[MIGRATE_COPY_BREAK_HELD]	= "held",
 };
 
 /* Whether there is anything to do in any window. */

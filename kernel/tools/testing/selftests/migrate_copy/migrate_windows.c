@@ -2367,11 +2367,16 @@ static void test_soft_offline(void)
 
 /*
  * DMA cannot be stopped, and copies when nobody waits for it any more: whatever
- * has been written to the memory by then, wherever it is, stays.
+ * has been written to the memory by then, wherever it is, stays; and so does what
+ * somebody has who got memory on the destination since.
  */
 static void test_late(void)
 {
+	static const struct kind kind = {
+		"others", BACK_ANON, OF_PAGES(1), 16 * MB
+	};
 	struct scene s = { .flags = MPOL_MF_MOVE };
+	struct region others;
 	uint64_t lost = dma_count("lost");
 	double end = now() + AFTER_MS / 1e3;
 
@@ -2388,14 +2393,16 @@ static void test_late(void)
 	dma_close(LATE_MS);
 	move_all(&s, s.to);
 	require(dma_count("lost") > lost, "DMA was not late");
-	require(dma_count("quarantined"), "DMA was not late enough");
 	pattern_fill(s.r.map, s.r.size, OTHER_SEED(&s), 0, 0);
 	s.written = s.r.size;
+	region_make(&others, &kind, s.to, false);
+	require(dma_count("quarantined"), "DMA was not late enough");
 	while (dma_count("quarantined")) {
 		require(now() < end, "DMA never ends");
 		usleep(10000);
 	}
 	check_content(&s);
+	right(region_intact(&others), "what others have is wrong");
 }
 
 /**
@@ -2466,6 +2473,7 @@ static const struct breach breaches[] = {
 	{ "mark", "memfd", "udmabuf, twice", .test = test_mark },
 	{ "quarantine", "", "DMA that is late", .test = test_late,
 	  .window = W_DMA },
+	{ "held", "", "DMA that is late", .test = test_late, .window = W_DMA },
 };
 
 static void breach_play(const struct breach *b)
