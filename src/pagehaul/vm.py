@@ -140,13 +140,18 @@ class EmulationBroke(GuestError):
         self.began = began  # whether the guest's command had begun
 
 
+# MiB of a module of memory: of a block, as the kernel counts.
+MODULE_MB = 128
+
+
 @dataclass(frozen=True)
 class Guest:
     """The machine to boot.
 
     cpus are spread evenly over the first `nodes` nodes, whole runs of neighbours to one node, and
     memory_mb (MiB) evenly over all nodes; memory_only_nodes come after those with CPUs, further
-    away from every other node, as CXL memory is. topology is the tail of qemu's -smp, such as
+    away from every other node, as CXL memory is. modules of MODULE_MB each are on the first node
+    besides, and can be taken out while the guest runs. topology is the tail of qemu's -smp, such as
     "sockets=1,dies=2,cores=2,threads=1". accel "auto" is KVM where a guest really boots on it, else
     TCG. icount counts one nanosecond an instruction, on one CPU under TCG. in_turn has all CPUs
     emulated by one thread, where the kernel's code is patched so often that QEMU would trip over
@@ -156,6 +161,7 @@ class Guest:
     cpus: int = 2
     nodes: int = 2
     memory_only_nodes: int = 0
+    modules: int = 0
     memory_mb: int = X86_64.memory_mb
     topology: str | None = None
     accel: str = "auto"
@@ -169,6 +175,8 @@ class Guest:
             raise PagehaulError("a guest needs at least one CPU")
         if self.nodes < 1 or self.memory_only_nodes < 0:
             raise PagehaulError("a guest needs at least one node with CPUs")
+        if self.modules < 0:
+            raise PagehaulError("a guest has no fewer than 0 modules of memory")
         if self.accel not in ("auto", "kvm", "tcg"):
             raise PagehaulError(f"unknown accelerator {self.accel!r}: use auto, kvm or tcg")
         if self.icount and (self.cpus != 1 or self.accel == "kvm"):
@@ -636,6 +644,8 @@ def _machine(guest: Guest) -> list[str]:
             nearest = node if node < len(cpus) and cpus[node] else 0
             described += f",initiator={nearest}"
         options += ["-numa", described]
+    if guest.modules:
+        options += _modules(guest)
     total = guest.nodes + guest.memory_only_nodes
     if guest.memory_only_nodes:
         options += _performance(guest)
@@ -644,6 +654,17 @@ def _machine(guest: Guest) -> list[str]:
             if source != target:
                 far = max(source, target) >= guest.nodes
                 options += ["-numa", f"dist,src={source},dst={target},val={40 if far else 20}"]
+    return options
+
+
+def _modules(guest: Guest) -> list[str]:
+    """Qemu's options for memory that the guest's kernel can have taken out of the machine."""
+    most = guest.memory_mb + guest.modules * MODULE_MB
+    # Together with the size, which vng gives.
+    options = ["-m", f"slots={guest.modules},maxmem={most}M"]
+    for number in range(guest.modules):
+        options += ["-object", f"memory-backend-ram,id=module{number},size={MODULE_MB}M"]
+        options += ["-device", f"pc-dimm,id=dimm{number},memdev=module{number},node=0"]
     return options
 
 

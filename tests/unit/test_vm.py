@@ -335,6 +335,17 @@ def test_memory_is_preallocated_on_every_node() -> None:
     assert "dist,src=0,dst=1,val=20" in words and "dist,src=0,dst=2,val=40" in words
 
 
+def test_memory_that_can_be_taken_out_has_room_of_its_own() -> None:
+    words = options(Guest(memory_mb=3072, modules=2, accel="tcg"))
+    assert "-m slots=2,maxmem=3328M" in words
+    assert re.findall(r"id=(module\d),size=(\d+)M", words) == [
+        ("module0", "128"),
+        ("module1", "128"),
+    ]
+    assert words.count("pc-dimm") == 2 and words.count(",node=0") == 2
+    assert "pc-dimm" not in options(Guest(accel="tcg"))
+
+
 def test_memory_without_cpus_is_slower_by_the_tables_of_the_firmware() -> None:
     words = options(Guest(cpus=4, nodes=2, memory_only_nodes=1, memory_mb=3072, accel="tcg"))
     assert "-machine hmat=on" in words
@@ -408,6 +419,7 @@ def test_emulation_has_no_byte_wise_copies() -> None:
         {"cpus": 0},
         {"nodes": 0},
         {"memory_only_nodes": -1},
+        {"modules": -1},
         {"accel": "xen"},
         {"icount": True, "cpus": 2},
         {"icount": True, "cpus": 1, "accel": "kvm"},

@@ -55,6 +55,9 @@ _GIGANTIC_GUEST = replace(
 # The kernel itself must not be there.
 _CONTIG_GUEST = replace(GUEST, memory_mb=4096, append=("hugetlb_cma=1:1G", "nokaslr"))
 
+# All that can go offline is in modules, one for each window that a migration can stand in.
+_EJECT_GUEST = replace(GUEST, modules=8, append=("memhp_default_state=online_movable",))
+
 # Machines at the edge, and the modes that they can be in. A small node is soon full.
 _EDGE = vm.Guest(cpus=2, nodes=2, memory_mb=1024)
 _BOUNDARIES = {
@@ -336,6 +339,9 @@ def windows(ours: str = "torture") -> list[Outcome]:
     for words in ("windows threads", "windows parallel", "windows batch", "breaks", dma):
         suite = f"windows-{words.split()[-1]}"
         outcomes += _our_programs(suite, "migrate_windows", [("pagehaul", [words])], ours=ours)
+    for mode in ("batch", "parallel"):
+        runs = [("pagehaul", [f"eject {mode}"])]
+        outcomes += _our_programs(f"eject-{mode}", "migrate_windows", runs, _EJECT_GUEST, ours)
     return outcomes
 
 

@@ -12,6 +12,9 @@
  * DMA that has copied a part waits with the rest, and the rules that are broken
  * then.
  *
+ * migrate_windows eject [MODE]: the same while the block of memory that a folio
+ * moves to leaves the machine, one for each window. They do not come back.
+ *
  * -b RULE breaks a rule in every scene: those that fail would notice.
  */
 #define _GNU_SOURCE
@@ -1847,6 +1850,12 @@ static void act_soft_offline(struct scene *s)
 		err ? "out of use" : "in use");
 }
 
+static void block_path(char *path, size_t size, uint64_t block, const char *name)
+{
+	snprintf(path, size, "/sys/devices/system/memory/memory%llu/%s",
+		 (unsigned long long)block, name);
+}
+
 static bool block_has(uint64_t block, uint64_t flag)
 {
 	uint64_t per_block = block_pages();
@@ -1879,7 +1888,9 @@ static bool block_can_go(uint64_t block)
  * A block that can go, and from which the destinations will come: what is taken
  * before them is taken here.
  */
-static void before_offline(struct scene *s)
+/* Fill the destination up to a block of memory that is wanted. */
+static void fill_up_to(struct scene *s, bool (*wanted)(uint64_t block),
+		       const char *otherwise)
 {
 	uint64_t block, last = UINT64_MAX, per_block = block_pages();
 	bool can_go = false;
@@ -1902,7 +1913,7 @@ static void before_offline(struct scene *s)
 		s->map[i] = 1;
 		block = page_pfn(s->map + i) / per_block;
 		if (block != last) {
-			can_go = block_can_go(block);
+			can_go = wanted(block);
 			run = 0;
 		}
 		last = block;
@@ -1913,7 +1924,13 @@ static void before_offline(struct scene *s)
 			return;
 		}
 	}
-	skip("no block that can go offline: boot with movablecore=");
+	skip("%s", otherwise);
+}
+
+static void before_offline(struct scene *s)
+{
+	fill_up_to(s, block_can_go,
+		   "no block that can go offline: boot with movablecore=");
 }
 
 /*
@@ -1926,8 +1943,7 @@ static void act_offline(struct scene *s)
 	char path[128];
 	int err;
 
-	snprintf(path, sizeof(path), "/sys/devices/system/memory/memory%d/state",
-		 s->other);
+	block_path(path, sizeof(path), s->other, "state");
 	/* They are locked. If none is there, it is about other memory. */
 	s->unlucky = !block_has(s->other, KPF_LOCKED);
 	/* It gives up, or waits. */
@@ -1941,6 +1957,45 @@ static void act_offline(struct scene *s)
 	require(!err, "its block does not go offline: %s", strerror(-err));
 	err = file_write(path, "online_movable");
 	require(!err, "its block does not come back: %s", strerror(-err));
+	munmap(s->map, FILL_SIZE);
+}
+
+/* Of a module of memory that can be taken out: it is a block of its own. */
+static bool block_can_leave(uint64_t block)
+{
+	char path[128];
+
+	block_path(path, sizeof(path), block, "firmware_node/eject");
+	return file_exists(path) && block_can_go(block);
+}
+
+static void before_eject(struct scene *s)
+{
+	fill_up_to(s, block_can_leave,
+		   "no memory that can be taken out: boot with modules");
+}
+
+/* The destination leaves the machine: as soon as it can, which is not yet. */
+static void act_eject(struct scene *s)
+{
+	double end = now() + AFTER_MS / 1e3;
+	char eject[128], state[128];
+	int err;
+
+	block_path(eject, sizeof(eject), s->other, "firmware_node/eject");
+	block_path(state, sizeof(state), s->other, "state");
+	s->unlucky = !block_has(s->other, KPF_LOCKED);
+	if (s->unlucky)
+		return;
+	/* Asked for only: the kernel tries it when it has time. */
+	err = file_write(eject, "1");
+	require(!err, "eject: %s", strerror(-err));
+	require(wait_true(&s->over, AFTER_MS), "the migration goes on");
+	while (file_exists(state)) {
+		require(now() < end, "it does not leave");
+		usleep(200000);
+		file_write(eject, "1");
+	}
 	munmap(s->map, FILL_SIZE);
 }
 
@@ -2263,6 +2318,12 @@ static const struct act acts[] = {
 	  before_cpu_offline, act_cpu_offline },
 	{ "knobs", { &base, &thp, &shmem }, W_ALL, NULL, act_knobs,
 	  .no_copy = true },
+};
+
+/* Where a block of memory can leave the machine, each once. */
+static const struct act ejected[] = {
+	{ "memory leaves", { &base }, W_ALL & ~W_SPINS,
+	  before_eject, act_eject, .wanders = true, .slow = true },
 };
 
 /* With helpers, and only if one gets to a chunk. */
@@ -2695,7 +2756,7 @@ static void dma_stop(void)
 static void __noreturn wrong_options(void)
 {
 	fprintf(stderr,
-		"usage: migrate_windows [-a ACT] [-b RULE] windows [MODE]...\n"
+		"usage: migrate_windows [-a ACT] [-b RULE] windows|eject [MODE]...\n"
 		"       migrate_windows [-a ACT] breaks\n"
 		"       migrate_windows [-a ACT] [-b RULE] -d dcbm.ko -f softdma.ko dma\n");
 	exit(KSFT_FAIL);
@@ -2712,8 +2773,10 @@ static unsigned int run_all(const char *what, unsigned int modes, bool run)
 	if (!strcmp(what, "dma"))
 		return dma_scenes(run);
 	for (mode = 0; mode < NR_MODES; mode++) {
-		if (modes & 1U << mode)
-			nr += mode_scenes(mode, run);
+		if (!(modes & 1U << mode))
+			continue;
+		nr += strcmp(what, "eject") ? mode_scenes(mode, run) :
+		      scenes(ejected, ARRAY_SIZE(ejected), mode, ~W_DMA, run);
 	}
 	return nr;
 }
@@ -2737,7 +2800,8 @@ int main(int argc, char **argv)
 	argv += optind;
 	what = argc ? argv[0] : "";
 	dma = !strcmp(what, "dma");
-	if ((strcmp(what, "windows") && strcmp(what, "breaks") && !dma) ||
+	if ((strcmp(what, "windows") && strcmp(what, "breaks") &&
+	     strcmp(what, "eject") && !dma) ||
 	    (dma && (!softdma_path || !dcbm_path)))
 		wrong_options();
 	if (!file_exists(WINDOWS_DIR "/gate"))
