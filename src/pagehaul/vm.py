@@ -188,6 +188,10 @@ class Guest:
                 f"topology {self.topology!r} is not like sockets=1,dies=2,cores=2,threads=1"
             )
 
+    def total_mb(self) -> int:
+        """MiB of all that it has, modules and all."""
+        return self.memory_mb + self.modules * MODULE_MB
+
     def node_memory_mb(self) -> list[int]:
         """MiB of each node; multiples of 128, the size of a memory block, but for the last."""
         count = self.nodes + self.memory_only_nodes
@@ -659,9 +663,8 @@ def _machine(guest: Guest) -> list[str]:
 
 def _modules(guest: Guest) -> list[str]:
     """Qemu's options for memory that the guest's kernel can have taken out of the machine."""
-    most = guest.memory_mb + guest.modules * MODULE_MB
     # Together with the size, which vng gives.
-    options = ["-m", f"slots={guest.modules},maxmem={most}M"]
+    options = ["-m", f"slots={guest.modules},maxmem={guest.total_mb()}M"]
     for number in range(guest.modules):
         options += ["-object", f"memory-backend-ram,id=module{number},size={MODULE_MB}M"]
         options += ["-device", f"pc-dimm,id=dimm{number},memdev=module{number},node=0"]
@@ -697,9 +700,9 @@ def _ports(work: Path, device: str) -> list[str]:
 def _check_memory(guest: Guest) -> None:
     """Raise PagehaulError when the host cannot hold the guest, which is allocated at once."""
     available = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
-    if available is not None and guest.memory_mb > int(available[1]) // 1024:
+    if available is not None and guest.total_mb() > int(available[1]) // 1024:
         raise PagehaulError(
-            f"a guest of {guest.memory_mb} MiB does not fit into the {int(available[1]) // 1024} "
+            f"a guest of {guest.total_mb()} MiB does not fit into the {int(available[1]) // 1024} "
             "MiB that this machine has free; give it less memory"
         )
 

@@ -377,12 +377,14 @@ static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
 }
 
 /*
- * Copy, at the speed that is set; false if the transfer was given up.
+ * Copy, at the speed that is set; false if the transfer was given up.  KASAN would
+ * see no device write to memory that was given away since, and sees not this one.
  *
  * In two steps, which are faster than one where this is for: an emulated CPU looks
  * both addresses up in a table by their low bits.  Those of large folios are the
  * same, and each access would take the other's entry.
  */
+__no_sanitize_address
 static bool transfer(struct softdma_chan *sc, const struct softdma_desc *desc)
 {
 	struct device *dev = sc->vc.chan.device->dev;

@@ -632,7 +632,8 @@ void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk)
 
 	count(chunk->engine, ENGINE_LOST, 1);
 	learn(chunk->engine, chunk, false);
-	if (!migrate_copy_broken(MIGRATE_COPY_BREAK_HELD))
+	chunk->held = !migrate_copy_broken(MIGRATE_COPY_BREAK_HELD);
+	if (chunk->held)
 		visit_dst(chunk, folio_get);
 	spin_lock_irqsave(&quarantine_lock, flags);
 	list_add(&chunk->quarantine, &quarantine);
@@ -663,7 +664,7 @@ void migrate_copy_chunk_stopped(struct migrate_copy_chunk *chunk)
 	spin_lock_irq(&quarantine_lock);
 	list_del(&chunk->quarantine);
 	spin_unlock_irq(&quarantine_lock);
-	if (!migrate_copy_broken(MIGRATE_COPY_BREAK_HELD))
+	if (chunk->held)
 		visit_dst(chunk, folio_put);
 	/* The engine may go with the last one. */
 	if (atomic_dec_and_test(&engine->quarantined))

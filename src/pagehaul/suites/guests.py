@@ -55,8 +55,8 @@ _GIGANTIC_GUEST = replace(
 # The kernel itself must not be there.
 _CONTIG_GUEST = replace(GUEST, memory_mb=4096, append=("hugetlb_cma=1:1G", "nokaslr"))
 
-# All that can go offline is in modules, one for each window that a migration can stand in.
-_EJECT_GUEST = replace(GUEST, modules=8, append=("memhp_default_state=online_movable",))
+# All that can go offline is in modules, one for each window in which a migration sleeps.
+_EJECT_GUEST = replace(GUEST, modules=6, append=("memhp_default_state=online_movable",))
 
 # Machines at the edge, and the modes that they can be in. A small node is soon full.
 _EDGE = vm.Guest(cpus=2, nodes=2, memory_mb=1024)
@@ -209,7 +209,7 @@ def _told(found: Counter[str]) -> Outcome:
 
 
 def _memory_mb(guest: vm.Guest, variant: str) -> int:
-    """MiB that a guest gets for a variant of the kernel."""
+    """MiB that a guest gets for a variant of the kernel, but for what is in modules."""
     return int(guest.memory_mb * (_DEBUG_MEMORY if variant in build.DEBUG_VARIANTS else 1))
 
 

@@ -4,15 +4,16 @@
  * the wrong thing, and it goes on: nothing may be lost, torn or foreign. Then
  * rules of the migration are broken on purpose: the same tests must see it.
  *
- * migrate_windows [-a ACT] [-b RULE] windows|breaks [MODE]..., on a kernel with
- * CONFIG_MIGRATE_COPY_TEST_WINDOWS. Without a mode: batch; with helpers, what is
- * done is done to one kind of memory only. -a names the only thing that is done.
+ * migrate_windows [-a ACT] [-b RULE] windows [MODE]... plays the scenes, on a
+ * kernel with CONFIG_MIGRATE_COPY_TEST_WINDOWS, migrate_windows [-a ACT] breaks
+ * those of the rules. Without a mode: batch; with helpers, what is done is done to
+ * one kind of memory only. -a names the only thing that is done.
  *
  * migrate_windows [-a ACT] [-b RULE] -d dcbm.ko -f softdma.ko dma: the same while
  * DMA that has copied a part waits with the rest, and the rules that are broken
  * then.
  *
- * migrate_windows eject [MODE]: the same while the block of memory that a folio
+ * migrate_windows [-b RULE] eject [MODE]: the same while the block of memory that a folio
  * moves to leaves the machine, one for each window. They do not come back.
  *
  * -b RULE breaks a rule in every scene: those that fail would notice.
@@ -66,8 +67,9 @@
 #define STAND_MS	500
 /* For those who have to wait until the migration goes on. */
 #define GRACE_MS	150
-/* How long anything may take once it has gone on. */
+/* How long anything may take once it has gone on, and what is slow. */
 #define AFTER_MS	20000
+#define AFTER_SLOW_MS	60000
 /* Moves until a helper, or the mover itself, has surely got to a chunk. */
 #define HELPED_MOVES	20
 /* Some batches, for helpers to take. */
@@ -93,13 +95,13 @@
 #define SOFTDMA_GOES_ON	"/sys/kernel/debug/softdma/fail_terminate"
 #define SOFTDMA_DELAY	"/sys/module/softdma/parameters/delay_ms"
 #define DCBM_STATS	ENGINES_DIR "/dcbm/stats"
-/* Of the thread that is the channel. */
+/* Of the thread that is the channel, until that CPU has gone offline once. */
 #define DMA_CPU		"1"
 /* More than it waits. */
 #define DMA_TIMEOUT_MS	10000
-/* DMA that comes too late, and whoever waited for it has gone. */
-#define LATE_MS		3000
+/* Soon whoever waits for DMA that is late has gone; how late it will be is up to us. */
 #define LATE_TIMEOUT_MS	100
+#define LATE_MS		60000
 
 /*
  * The windows, in the kernel's words, in the order in which they come. The last one
@@ -300,24 +302,33 @@ static uint64_t window_count(const char *name)
 	return file_count(WINDOWS_DIR "/counts", name);
 }
 
+/* What is late comes to its end, with the rules as they were. */
+static void dma_right_again(void)
+{
+	double end = now() + AFTER_MS / 1e3;
+	uint64_t left;
+
+	file_write(SOFTDMA_FAULT "/probability", "0");
+	file_write(SOFTDMA_GOES_ON "/probability", "0");
+	file_write(SOFTDMA_DELAY, "0");
+	file_write_number(ENGINES_DIR "/dcbm/timeout_ms", DMA_TIMEOUT_MS);
+	while (!file_read_number(DCBM_STATS "/quarantined", &left) && left &&
+	       now() < end)
+		usleep(10000);
+}
+
 /* Also at the end of a test that was killed. */
 static void all_right_again(void)
 {
 	int cpu;
 
+	if (file_exists(SOFTDMA_DELAY))
+		dma_right_again();
 	file_write(WINDOWS_DIR "/broken", "\n");
 	file_write(WINDOWS_DIR "/gate", "open");
 	file_write(WINDOWS_DIR "/fail_copy/probability", "0");
 	file_write(WINDOWS_DIR "/fail_copy/times", "1");
 	file_write(WINDOWS_DIR "/skip", "0");
-	if (file_exists(SOFTDMA_DELAY)) {
-		file_write(SOFTDMA_FAULT "/probability", "0");
-		file_write(SOFTDMA_GOES_ON "/probability", "0");
-		file_write(SOFTDMA_DELAY, "0");
-	}
-	if (file_exists(ENGINES_DIR "/dcbm/timeout_ms"))
-		file_write_number(ENGINES_DIR "/dcbm/timeout_ms",
-				  DMA_TIMEOUT_MS);
 	file_write(CGROUP "/test/cgroup.freeze", "0");
 	file_write(CGROUP "/test/memory.max", "max");
 	for (cpu = 1; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++)
@@ -463,14 +474,25 @@ static bool wait_true(atomic_bool *what, unsigned int ms)
 	return *what;
 }
 
-static void join(pthread_t thread, const char *who)
+/* How long what is done may take once the migration goes on. */
+static unsigned int after_ms(const struct scene *s)
+{
+	return s->act->slow ? AFTER_SLOW_MS : AFTER_MS;
+}
+
+static void join_within(pthread_t thread, unsigned int ms, const char *who)
 {
 	struct timespec end;
 
 	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_sec += AFTER_MS / 1000;
+	end.tv_sec += ms / 1000;
 	require(!pthread_timedjoin_np(thread, NULL, &end),
 		"%s does not come to its end", who);
+}
+
+static void join(pthread_t thread, const char *who)
+{
+	join_within(thread, AFTER_MS, who);
 }
 
 /* What was written in the window, and what was there before. */
@@ -548,12 +570,13 @@ static void scene_make(struct scene *s, const struct kind *kind)
 /**
  * struct counts - What shows whether somebody stood in the window
  * @timeouts: gates that opened by themselves
+ * @jobs: what DMA has been asked to copy
  * @chunks: what DMA has copied, and of that
  * @bytes: so much
  * @trouble: chunks that DMA has not
  */
 struct counts {
-	uint64_t timeouts, chunks, bytes, trouble;
+	uint64_t timeouts, jobs, chunks, bytes, trouble;
 };
 
 static struct counts counts_now(const struct scene *s)
@@ -561,6 +584,7 @@ static struct counts counts_now(const struct scene *s)
 	struct counts c = { .timeouts = window_count("gate_timeouts") };
 
 	if (BIT(s->window) & W_DMA) {
+		c.jobs = dma_count("jobs");
 		c.chunks = dma_count("chunks");
 		c.bytes = dma_count("bytes");
 		c.trouble = dma_count("failed") + dma_count("timeouts") +
@@ -586,6 +610,8 @@ static void window_wait(struct scene *s, const struct counts *before)
 	if (BIT(s->window) & W_DMA) {
 		snprintf(s->where, sizeof(s->where), "dma 0 " DMA_CPU);
 		err = dma_wait(before->chunks);
+		/* Somebody else's memory may move, too. */
+		s->unlucky = dma_count("jobs") != before->jobs + 1;
 	} else {
 		err = gate_wait(s->where, sizeof(s->where));
 	}
@@ -595,7 +621,7 @@ static void window_wait(struct scene *s, const struct counts *before)
 static void window_open(const struct scene *s, const struct counts *before)
 {
 	if (BIT(s->window) & W_DMA) {
-		require(s->act->too_long ||
+		require(s->act->too_long || s->unlucky ||
 			dma_count("chunks") == before->chunks + 1,
 			"DMA did not wait until the end");
 		dma_open();
@@ -642,7 +668,7 @@ static void scene_play(struct scene *s)
 	window_open(s, &before);
 	mover_join(s);
 	if (!s->act->no_thread)
-		join(actor, s->act->name);
+		join_within(actor, after_ms(s), s->act->name);
 	check_stood(s, &before);
 }
 
@@ -1885,10 +1911,9 @@ static bool block_can_go(uint64_t block)
 }
 
 /*
- * A block that can go, and from which the destinations will come: what is taken
- * before them is taken here.
+ * Fill the destination up to a block that is wanted, from which what is moved there
+ * will come: what is taken before is taken here.
  */
-/* Fill the destination up to a block of memory that is wanted. */
 static void fill_up_to(struct scene *s, bool (*wanted)(uint64_t block),
 		       const char *otherwise)
 {
@@ -1939,13 +1964,14 @@ static void before_offline(struct scene *s)
  */
 static void act_offline(struct scene *s)
 {
-	double end = now() + AFTER_MS / 1e3;
+	double end = now() + after_ms(s) / 1e3;
 	char path[128];
 	int err;
 
 	block_path(path, sizeof(path), s->other, "state");
 	/* They are locked. If none is there, it is about other memory. */
-	s->unlucky = !block_has(s->other, KPF_LOCKED);
+	if (!block_has(s->other, KPF_LOCKED))
+		s->unlucky = true;
 	/* It gives up, or waits. */
 	err = file_write(path, "offline");
 	require(!err || err == -EBUSY, "offline: %s", strerror(-err));
@@ -1978,15 +2004,17 @@ static void before_eject(struct scene *s)
 /* The destination leaves the machine: as soon as it can, which is not yet. */
 static void act_eject(struct scene *s)
 {
-	double end = now() + AFTER_MS / 1e3;
+	double end = now() + after_ms(s) / 1e3;
 	char eject[128], state[128];
 	int err;
 
 	block_path(eject, sizeof(eject), s->other, "firmware_node/eject");
 	block_path(state, sizeof(state), s->other, "state");
-	s->unlucky = !block_has(s->other, KPF_LOCKED);
-	if (s->unlucky)
+	if (!block_has(s->other, KPF_LOCKED)) {
+		s->unlucky = true;
+		munmap(s->map, FILL_SIZE);
 		return;
+	}
 	/* Asked for only: the kernel tries it when it has time. */
 	err = file_write(eject, "1");
 	require(!err, "eject: %s", strerror(-err));
@@ -2436,20 +2464,24 @@ static void test_late(void)
 	static const struct kind kind = {
 		"others", BACK_ANON, OF_PAGES(1), 16 * MB
 	};
-	struct scene s = { .flags = MPOL_MF_MOVE };
+	struct scene s = { 0 };
 	struct region others;
-	uint64_t lost = dma_count("lost");
+	uint64_t lost = dma_count("lost"), live;
 	double end = now() + AFTER_MS / 1e3;
 
 	mode_enter(MODE_BATCH);
 	scene_make(&s, &base);
 	/* Again: a channel that was late is given up. */
-	engine_knob("dcbm", "channels", 0);
-	engine_knob("dcbm", "channels", 1);
+	do {
+		require(now() < end, "there is no channel");
+		engine_knob("dcbm", "channels", 0);
+		engine_knob("dcbm", "channels", 1);
+		require(!file_read_number(ENGINES_DIR "/dcbm/channels_live",
+					  &live), "cannot read channels_live");
+	} while (!live);
 	engine_knob("dcbm", "timeout_ms", LATE_TIMEOUT_MS);
 	require(!file_write(SOFTDMA_GOES_ON "/times", "-1"),
 		"cannot make DMA go on");
-	softdma_set(SOFTDMA_GOES_ON "/verbose", 0);
 	softdma_set(SOFTDMA_GOES_ON "/probability", 100);
 	dma_close(LATE_MS);
 	move_all(&s, s.to);
@@ -2458,6 +2490,8 @@ static void test_late(void)
 	s.written = s.r.size;
 	region_make(&others, &kind, s.to, false);
 	require(dma_count("quarantined"), "DMA was not late enough");
+	dma_open();
+	end = now() + AFTER_MS / 1e3;
 	while (dma_count("quarantined")) {
 		require(now() < end, "DMA never ends");
 		usleep(10000);
@@ -2736,7 +2770,6 @@ static void dma_start(void)
 	    module_load(dcbm_path, ""))
 		ksft_exit_fail_msg("cannot load the modules: %s\n",
 				   strerror(errno));
-	softdma_set(SOFTDMA_FAULT "/verbose", 0);
 	engine_knob("dcbm", "channels", 1);
 	engine_knob("dcbm", "near_only", 0);
 	engine_knob("dcbm", "exclusive", 1);
@@ -2756,7 +2789,8 @@ static void dma_stop(void)
 static void __noreturn wrong_options(void)
 {
 	fprintf(stderr,
-		"usage: migrate_windows [-a ACT] [-b RULE] windows|eject [MODE]...\n"
+		"usage: migrate_windows [-a ACT] [-b RULE] windows [MODE]...\n"
+		"       migrate_windows [-b RULE] eject [MODE]...\n"
 		"       migrate_windows [-a ACT] breaks\n"
 		"       migrate_windows [-a ACT] [-b RULE] -d dcbm.ko -f softdma.ko dma\n");
 	exit(KSFT_FAIL);
@@ -2802,7 +2836,8 @@ int main(int argc, char **argv)
 	dma = !strcmp(what, "dma");
 	if ((strcmp(what, "windows") && strcmp(what, "breaks") &&
 	     strcmp(what, "eject") && !dma) ||
-	    (dma && (!softdma_path || !dcbm_path)))
+	    (dma && (!softdma_path || !dcbm_path)) ||
+	    (!strcmp(what, "breaks") && broken_rule))
 		wrong_options();
 	if (!file_exists(WINDOWS_DIR "/gate"))
 		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
