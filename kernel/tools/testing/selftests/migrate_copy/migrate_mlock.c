@@ -312,8 +312,11 @@ static size_t check_pages(struct memory *m, const uint64_t *pfn,
 		else if (want)
 			right++;
 	}
-	ksft_print_msg("%s: %zu of %zu pages mlocked and unevictable, %zu of %zu on the LRU; of %zu more that stayed %zu not mlocked\n",
-		       when, right, expected, on_lru, present, stayed, lost);
+	ksft_print_msg("%s: %zu of %zu pages mlocked and unevictable, %zu of %zu on the LRU\n",
+		       when, right, expected, on_lru, present);
+	if (was)
+		ksft_print_msg("%zu more have stayed, %zu of them not mlocked\n",
+			       stayed, lost);
 	require(nearly(right, expected), "%s: mlocked pages are not", when);
 	require(nearly(present - wrong, present),
 		"%s: %zu pages are what they should not be", when, wrong);
