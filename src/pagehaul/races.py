@@ -19,12 +19,14 @@ VARIANTS = ("kcsan",)
 _OURS = ("mm/migrate_copy/*.o", "mm/migrate.o", "drivers/dma/softdma.o")
 
 # Between lines of mm/migrate.c that no patch of ours changes and lines elsewhere: told, no error.
-# folio_migrate_flags() and alloc_migration_target() read the node and the zone out of folio->flags
-# with a plain load, while who waits for the migration sets PG_waiters there, and a fork clears
-# PG_anon_exclusive. The bits of node and zone never change.
+# folio_migrate_flags(), alloc_migration_target() and, compiled into kernel_move_pages(),
+# __add_folio_for_migration() read the node and the zone out of folio->flags with a plain load,
+# while who waits for the migration sets PG_waiters there, a fork clears PG_anon_exclusive, and who
+# unmaps the folio sets PG_referenced. The bits of node and zone never change.
 _UNCHANGED = (
     "folio_migrate_flags / migration_entry_wait_on_locked",
     "alloc_migration_target / copy_page_range",
+    "folio_mark_accessed / kernel_move_pages",
 )
 
 _REPORT = re.compile(r"BUG: KCSAN: (.*)")

@@ -143,6 +143,7 @@ def test_what_is_inlined_stands_under_the_names_of_its_callers() -> None:
         ("data-race in start [dcbm] / theirs", False),
         ("data-race in folio_migrate_flags / migration_entry_wait_on_locked\r", True),
         ("data-race in alloc_migration_target / copy_page_range\r", True),
+        ("data-race in folio_mark_accessed / kernel_move_pages", True),
         ("data-race in folio_migrate_flags / theirs", False),
         ("data-race in folio_migrate_flags / migration_entry_wait_on_locked_too", False),
     ],
