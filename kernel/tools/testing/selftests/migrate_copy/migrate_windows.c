@@ -13,8 +13,8 @@
  * DMA that has copied a part waits with the rest, and the rules that are broken
  * then.
  *
- * migrate_windows [-b RULE] eject [MODE]: the same while the block of memory that a folio
- * moves to leaves the machine, one for each window. They do not come back.
+ * migrate_windows [-b RULE] eject [MODE]: the same while the block of memory that a
+ * folio moves to leaves the machine, one for each window. They do not come back.
  *
  * -b RULE breaks a rule in every scene: those that fail would notice.
  */
@@ -302,19 +302,28 @@ static uint64_t window_count(const char *name)
 	return file_count(WINDOWS_DIR "/counts", name);
 }
 
-/* What is late comes to its end, with the rules as they were. */
-static void dma_right_again(void)
+/* Wait until DMA that was late has come to its end; false if it does not. */
+static bool dma_ends(void)
 {
 	double end = now() + AFTER_MS / 1e3;
 	uint64_t left;
 
+	while (!file_read_number(DCBM_STATS "/quarantined", &left) && left) {
+		if (now() >= end)
+			return false;
+		usleep(10000);
+	}
+	return true;
+}
+
+/* What is late comes to its end, with the rules as they were. */
+static void dma_right_again(void)
+{
 	file_write(SOFTDMA_FAULT "/probability", "0");
 	file_write(SOFTDMA_GOES_ON "/probability", "0");
 	file_write(SOFTDMA_DELAY, "0");
 	file_write_number(ENGINES_DIR "/dcbm/timeout_ms", DMA_TIMEOUT_MS);
-	while (!file_read_number(DCBM_STATS "/quarantined", &left) && left &&
-	       now() < end)
-		usleep(10000);
+	dma_ends();
 }
 
 /* Also at the end of a test that was killed. */
@@ -2491,11 +2500,7 @@ static void test_late(void)
 	region_make(&others, &kind, s.to, false);
 	require(dma_count("quarantined"), "DMA was not late enough");
 	dma_open();
-	end = now() + AFTER_MS / 1e3;
-	while (dma_count("quarantined")) {
-		require(now() < end, "DMA never ends");
-		usleep(10000);
-	}
+	require(dma_ends(), "DMA never ends");
 	check_content(&s);
 	right(region_intact(&others), "what others have is wrong");
 }
