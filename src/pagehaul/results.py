@@ -16,9 +16,13 @@ from typing import Any
 
 from pagehaul.errors import PagehaulError
 
-SCHEMA = 1
+SCHEMA = 2
 KERNELS = ("vanilla", "pagehaul", "pcp-compound")
 METHODS = ("serial", "callers", "batch", "threads", "parallel", "dma", "hybrid", "faults")
+
+# What the clock of the measurement counts: virtual time of a machine model, the host's time, or
+# instructions, one a nanosecond.
+CLOCKS = ("virtual", "host", "instructions")
 
 # Counts of instructions that are further than this from their median are told of.
 DETERMINISM = 0.005
@@ -180,7 +184,8 @@ class Row:
     and of whoever helped them, for a base page moved, in nanoseconds, None where it is not known.
     pages_moved is the median number of base pages that a move moved, None where it is always all of
     them. faults is None but for the method "faults", which faults in, or compiles, and moves
-    nothing: a "move" is a repetition there.
+    nothing: a "move" is a repetition there. cpus are those of the machine it ran on, 0 if that is
+    not known. model names the machine model of virtual time, None for any other clock.
     """
 
     experiment: str
@@ -207,6 +212,14 @@ class Row:
     cpu_ns_per_page: float | None = None
     faults: Faults | None = None
     reads: Reads | None = None
+    cpus: int = 0
+    model: str | None = None
+    clock: str = "host"
+
+    @property
+    def machine(self) -> tuple[str, str | None, int]:
+        """What ran it: only rows of one machine are compared with each other."""
+        return self.clock, self.model, self.cpus
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -233,12 +246,21 @@ class Integrity:
 
 
 @dataclass(frozen=True)
+class Statement:
+    """One sentence of the verdict; one that is not good is printed in red."""
+
+    text: str
+    good: bool
+
+
+@dataclass(frozen=True)
 class Results:
     """A whole run of the benchmark."""
 
     environment: Mapping[str, Any]
     rows: tuple[Row, ...]
     integrity: Integrity
+    verdict: tuple[Statement, ...] = ()
 
     def experiments(self) -> list[str]:
         """Names of the experiments that have rows, in their order."""
@@ -250,17 +272,17 @@ class Results:
 
 
 def is_baseline(row: Row, rows: Sequence[Row]) -> bool:
-    """Whether the other rows of `row`'s experiment and case are compared with it."""
-    if row.method != "serial":
+    """Whether the other rows of `row`'s experiment, case and machine are compared with it."""
+    if row.method != "serial" and (row.method, row.threads) != ("callers", 1):
         return False
     return row.kernel == "vanilla" or all(other.kernel != "vanilla" for other in rows)
 
 
 def find_baseline(row: Row, rows: Sequence[Row]) -> Row | None:
-    """Return the row that `row` is compared with, or None."""
+    """Return the row that `row` is compared with, or None: one caller, on the same machine."""
     for other in rows:
         same = (other.experiment, other.case) == (row.experiment, row.case)
-        if same and is_baseline(other, rows):
+        if same and other.machine == row.machine and is_baseline(other, rows):
             return other
     return None
 
@@ -288,6 +310,7 @@ def dump(results: Results, path: Path) -> None:
         "environment": dict(results.environment),
         "rows": [asdict(row) for row in results.rows],
         "integrity": asdict(results.integrity),
+        "verdict": [asdict(statement) for statement in results.verdict],
     }
     text = json.dumps(document, indent=1) + "\n"
     parse(json.loads(text), str(path))
@@ -313,7 +336,9 @@ def parse(document: object, name: str) -> Results:
     top = _Fields(document, name)
     schema = top.integer("schema")
     if schema != SCHEMA:
-        raise PagehaulError(f"{name}: schema {schema} is not supported, only {SCHEMA} is")
+        older = schema < SCHEMA
+        hint = ": measure again with this version" if older else ""
+        raise PagehaulError(f"{name}: schema {schema} is not supported, only {SCHEMA} is{hint}")
     environment = top.mapping("environment")
     rows = tuple(
         _parse_row(entry, f"{name}: rows[{index}]") for index, entry in enumerate(top.list("rows"))
@@ -327,10 +352,19 @@ def parse(document: object, name: str) -> Results:
             mismatches=integrity.integer("mismatches"),
             not_moved=integrity.integer("not_moved", optional=True),
         ),
+        verdict=tuple(
+            _parse_statement(entry, f"{name}: verdict[{index}]")
+            for index, entry in enumerate(top.list("verdict"))
+        ),
     )
     for index, row in enumerate(rows):
         _check_ratio(row, rows, f"{name}: rows[{index}]")
     return results
+
+
+def _parse_statement(entry: object, name: str) -> Statement:
+    fields = _Fields(entry, name)
+    return Statement(fields.string("text"), fields.boolean("good"))
 
 
 def _parse_row(entry: object, name: str) -> Row:
@@ -367,6 +401,9 @@ def _parse_row(entry: object, name: str) -> Row:
         cpu_ns_per_page=fields.maybe_number("cpu_ns_per_page", optional=True),
         faults=_parse_faults(fields.mapping("faults", optional=True), f"{name}.faults"),
         reads=_parse_reads(fields.mapping("reads", optional=True), f"{name}.reads"),
+        cpus=fields.integer("cpus"),
+        model=fields.maybe_string("model"),
+        clock=fields.choice("clock", CLOCKS),
     )
     if not gbps or min(gbps) <= 0:
         raise PagehaulError(f"{name}.gbps: needs at least one figure, all of them positive")
@@ -377,6 +414,8 @@ def _parse_row(entry: object, name: str) -> Row:
         raise PagehaulError(f"{name}.bytes: {row.bytes} is not folio_kb times folios")
     if not math.isclose(row.median_gbps, statistics.median(gbps), rel_tol=_TOLERANCE):
         raise PagehaulError(f"{name}.median_gbps: {row.median_gbps} is not the median of gbps")
+    if (row.model is not None) != (row.clock == "virtual"):
+        raise PagehaulError(f"{name}.model: virtual time, and nothing else, has a model")
     if row.kernel == "vanilla" and row.method not in ("serial", "callers"):
         raise PagehaulError(f"{name}.method: a vanilla kernel has no {row.method}")
     return row
@@ -503,6 +542,16 @@ class _Fields:
 
     def string(self, key: str) -> str:
         return self.string_of(self.get(key), key)
+
+    def maybe_string(self, key: str) -> str | None:
+        value = self.get(key)
+        return None if value is None else self.string_of(value, key)
+
+    def boolean(self, key: str) -> bool:
+        value = self.get(key)
+        if not isinstance(value, bool):
+            raise PagehaulError(f"{self._name}.{key}: {value!r} is not true or false")
+        return value
 
     def string_of(self, value: object, key: str) -> str:
         if not isinstance(value, str) or not value:

@@ -498,6 +498,6 @@ def test_the_verb_prints_tables_and_writes_the_page(
 
 
 def test_a_wrong_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "r.json").write_text('{"schema": 1}')
+    (tmp_path / "r.json").write_text('{"schema": 2}')
     assert main(["report", str(tmp_path / "r.json")]) == 1
     assert "environment is missing" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from pagehaul.results import (
     Remap,
     Results,
     Row,
+    Statement,
     Touch,
     Touches,
     compare,
@@ -54,10 +55,11 @@ def document() -> dict[str, Any]:
     """A correct file, as JSON."""
     rows = compare([VANILLA, THREADS])
     return {
-        "schema": 1,
+        "schema": 2,
         "environment": {"quick": True},
         "rows": [json.loads(json.dumps(vars(row))) for row in rows],
         "integrity": {"bytes_verified": 4096, "mismatches": 0},
+        "verdict": [{"text": "Nothing is slower.", "good": True}],
     }
 
 
@@ -67,6 +69,23 @@ def test_ratios_are_medians_by_the_median_of_vanillas_serial_row() -> None:
     assert (vanilla.vs_vanilla_min, vanilla.vs_vanilla_max) == (0.5, 1.5)
     assert threads.vs_vanilla == 1.5
     assert (threads.vs_vanilla_min, threads.vs_vanilla_max) == (1.0, 3.0)
+
+
+@pytest.mark.parametrize("other", [{"cpus": 4}, {"model": "grace"}, {"clock": "instructions"}])
+def test_rows_of_other_machines_are_not_compared(other: dict[str, Any]) -> None:
+    vanilla = replace(VANILLA, cpus=2, model="plain", clock="virtual")
+    alike = replace(THREADS, cpus=2, model="plain", clock="virtual")
+    # Measured first, and yet no baseline of what another machine measured.
+    faster = replace(vanilla, gbps=(8.0,), median_gbps=8.0, **other)
+    elsewhere = replace(alike, cpus=9)
+    rows = compare([faster, vanilla, alike, elsewhere])
+    assert [row.vs_vanilla for row in rows] == [1.0, 1.0, 1.5, None]
+
+
+def test_one_caller_is_a_baseline() -> None:
+    one = replace(VANILLA, method="callers")
+    four = replace(one, threads=4, gbps=(6.0,), median_gbps=6.0)
+    assert [row.vs_vanilla for row in compare([four, one])] == [3.0, 1.0]
 
 
 def test_other_shapes_and_experiments_are_no_baseline() -> None:
@@ -93,9 +112,13 @@ def test_feature_off_is_the_baseline_where_no_vanilla_kernel_ran() -> None:
 
 def test_a_file_survives_dump_and_load(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
-    results = Results({"quick": True}, compare([VANILLA, THREADS]), Integrity(4096, 0, 0))
+    model = {"cpus": 2, "model": "plain", "clock": "virtual"}
+    rows = compare([VANILLA, THREADS, *(replace(row, **model) for row in (VANILLA, THREADS))])
+    verdict = (Statement("Nothing is slower.", True), Statement("2 words are wrong.", False))
+    results = Results({"quick": True}, rows, Integrity(4096, 0, 0), verdict)
     dump(results, path)
     assert load(path) == results
+    assert json.loads(path.read_text())["verdict"][1] == {"text": verdict[1].text, "good": False}
 
 
 def test_the_schema_has_the_documented_fields() -> None:
@@ -142,6 +165,10 @@ def test_optional_fields_may_be_missing() -> None:
         ("bytes", 1, "not folio_kb times folios"),
         ("experiment", "", "not a name"),
         ("counters", {"x": 1.5}, "not a whole number"),
+        ("cpus", -1, "not a whole number"),
+        ("clock", "wall", "not one of virtual, host, instructions"),
+        ("model", "", "is not a name"),
+        ("model", "plain", "virtual time, and nothing else, has a model"),
     ],
 )
 def test_a_wrong_field_is_named(field: str, value: object, message: str) -> None:
@@ -159,7 +186,7 @@ def test_vanilla_cannot_have_used_the_feature() -> None:
         parse(wrong, "f")
 
 
-@pytest.mark.parametrize("field", ["schema", "environment", "rows", "integrity"])
+@pytest.mark.parametrize("field", ["schema", "environment", "rows", "integrity", "verdict"])
 def test_a_missing_part_is_named(field: str) -> None:
     wrong = document()
     del wrong[field]
@@ -167,7 +194,7 @@ def test_a_missing_part_is_named(field: str) -> None:
         parse(wrong, "f")
 
 
-@pytest.mark.parametrize("field", ["gbps", "vs_vanilla", "instructions_per_page"])
+@pytest.mark.parametrize("field", ["gbps", "vs_vanilla", "cpus", "model", "clock"])
 def test_a_missing_field_of_a_row_is_named(field: str) -> None:
     wrong = document()
     del wrong["rows"][0][field]
@@ -175,9 +202,31 @@ def test_a_missing_field_of_a_row_is_named(field: str) -> None:
         parse(wrong, "f")
 
 
+def test_virtual_time_has_a_model() -> None:
+    wrong = document()
+    wrong["rows"][1]["clock"] = "virtual"
+    with pytest.raises(PagehaulError, match=r"rows\[1\]\.model: virtual time"):
+        parse(wrong, "f")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"text": "", "good": True}, r"verdict\[0\]\.text: '' is not a name"),
+        ({"text": "So.", "good": 1}, r"verdict\[0\]\.good: 1 is not true or false"),
+        ({"text": "So."}, "good is missing"),
+    ],
+)
+def test_a_wrong_verdict_is_refused(entry: dict[str, Any], message: str) -> None:
+    with pytest.raises(PagehaulError, match=message):
+        parse({**document(), "verdict": [entry]}, "f")
+
+
 def test_another_schema_is_refused() -> None:
-    with pytest.raises(PagehaulError, match="schema 2 is not supported"):
-        parse({**document(), "schema": 2}, "f")
+    with pytest.raises(PagehaulError, match=r"schema 1 is not supported.*: measure again"):
+        parse({**document(), "schema": 1}, "f")
+    with pytest.raises(PagehaulError, match=r"schema 3 is not supported, only 2 is$"):
+        parse({**document(), "schema": 3}, "f")
 
 
 def test_unreadable_files_are_one_clear_line(tmp_path: Path) -> None:
