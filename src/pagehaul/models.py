@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The machines that a guest in virtual time can be: machines/NAME.toml, with the source of each.
+
+A file has a `title`, `about`, and for each parameter a table `[parameters.X]` with `value`, a whole
+number, and `source`, which says where that comes from.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from pagehaul.errors import PagehaulError
+from pagehaul.paths import REPO
+
+DEFAULT = "plain"
+
+_DIRECTORY = REPO / "machines"
+
+# Parameters that cannot be 0, which for all others means that it costs nothing, or has no limit.
+_POSITIVE = ("cache_cpus", "channel_mb_s", "instruction_ps", "slice_ns")
+
+
+@dataclass(frozen=True)
+class Model:
+    """What takes how long on a machine.
+
+    instruction_ps is for an instruction. copy_*_ps are for a byte that `rep movs` or `rep stos`
+    loads or stores, near on a node of the CPU's own, far on another. node_mb_s is the most that all
+    CPUs together load and store on a node, 0 for no limit. line_*_ns are for a cache line that a
+    lock-prefixed instruction takes and another CPU took last: one with the same last-level cache,
+    which cache_cpus CPUs share, one of the same node, one of another. ipi_ns is for an interrupt
+    from CPU to CPU, wake_ns for an idle CPU to wake up. channel_mb_s is the speed of a DMA channel.
+    slice_ns is the longest that a CPU runs ahead of the others.
+    """
+
+    name: str
+    title: str
+    about: str
+    instruction_ps: int
+    copy_load_near_ps: int
+    copy_load_far_ps: int
+    copy_store_near_ps: int
+    copy_store_far_ps: int
+    node_mb_s: int
+    line_cache_ns: int
+    line_socket_ns: int
+    line_far_ns: int
+    cache_cpus: int
+    ipi_ns: int
+    wake_ns: int
+    channel_mb_s: int
+    slice_ns: int
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def parameters(self) -> dict[str, int]:
+        """Return the value of each parameter."""
+        return {name: getattr(self, name) for name in PARAMETERS}
+
+
+PARAMETERS = tuple(
+    entry.name for entry in fields(Model) if entry.name not in ("name", "title", "about", "sources")
+)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the models, the default first."""
+    found = sorted(path.stem for path in _DIRECTORY.glob("*.toml"))
+    return tuple(sorted(found, key=lambda name: name != DEFAULT))
+
+
+def load(name: str) -> Model:
+    """Return the model of that name; PagehaulError if there is none, or its file is wrong."""
+    if name not in names():
+        raise PagehaulError(f"unknown machine model {name!r}: use one of {', '.join(names())}")
+    return read(_DIRECTORY / f"{name}.toml")
+
+
+def read(path: Path) -> Model:
+    """Return the model in a file; PagehaulError if that is wrong."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise PagehaulError(f"{path}: not a model: {error}") from error
+    for key in content.keys() - {"title", "about", "parameters"}:
+        raise PagehaulError(f"{path}: unknown entry {key!r}")
+    for key in ("title", "about"):
+        if not _is_text(content.get(key)):
+            raise PagehaulError(f"{path}: {key!r} is missing")
+    tables = content.get("parameters")
+    if not isinstance(tables, dict):
+        raise PagehaulError(f"{path}: it has no parameters")
+    for key in tables:
+        if key not in PARAMETERS:
+            raise PagehaulError(f"{path}: unknown parameter {key!r}")
+    values, sources = {}, {}
+    for key in PARAMETERS:
+        if key not in tables:
+            raise PagehaulError(f"{path}: parameter {key!r} is missing")
+        values[key], sources[key] = _parameter(path, key, tables[key])
+    return Model(path.stem, content["title"], content["about"], sources=sources, **values)
+
+
+def _parameter(path: Path, name: str, table: object) -> tuple[int, str]:
+    """Return a parameter's value and source."""
+    if not isinstance(table, dict):
+        raise PagehaulError(f"{path}: [parameters.{name}] is no table with value and source")
+    for key in table.keys() - {"value", "source"}:
+        raise PagehaulError(f"{path}: parameter {name!r}: unknown entry {key!r}")
+    value, source = table.get("value"), table.get("source")
+    least = 1 if name in _POSITIVE else 0
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise PagehaulError(
+            f"{path}: parameter {name!r}: {value!r} is not a whole number of {least} or more"
+        )
+    if not _is_text(source):
+        raise PagehaulError(f"{path}: parameter {name!r} has no source")
+    return value, str(source)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Machine models: those that are there, and one clear line for each way in which one is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from pagehaul import models
+from pagehaul.errors import PagehaulError
+
+GOOD = 'title = "a machine"\nabout = "for a test"\n' + "".join(
+    f'[parameters.{name}]\nvalue = {number}\nsource = "of {name}"\n'
+    for number, name in enumerate(models.PARAMETERS, start=1)
+)
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(models, "_DIRECTORY", tmp_path)
+    return tmp_path
+
+
+def test_those_that_are_promised_are_there() -> None:
+    assert models.names()[0] == models.DEFAULT
+    assert {"epyc-zen3", "grace", "plain"} <= set(models.names())
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_every_model_is_right(name: str) -> None:
+    model = models.load(name)
+    assert model.name == name and model.parameters().keys() == model.sources.keys()
+    assert model.copy_load_near_ps <= model.copy_load_far_ps
+    assert model.line_cache_ns <= model.line_socket_ns <= model.line_far_ns
+
+
+def test_plain_costs_nothing_but_instructions_and_copies() -> None:
+    model = models.load("plain")
+    lines = (model.line_cache_ns, model.line_socket_ns, model.line_far_ns)
+    assert lines == (0, 0, 0) and model.node_mb_s == 0
+    # A CPU copies 10 GB/s, wherever the memory is.
+    assert model.copy_load_near_ps + model.copy_store_far_ps == 100
+    assert model.copy_load_far_ps + model.copy_store_near_ps == 100
+
+
+def test_a_file_is_read(directory: Path) -> None:
+    (directory / "mine.toml").write_text(GOOD)
+    model = models.load("mine")
+    assert (model.name, model.title, model.about) == ("mine", "a machine", "for a test")
+    assert list(model.parameters().values()) == list(range(1, len(models.PARAMETERS) + 1))
+    assert model.sources["ipi_ns"] == "of ipi_ns"
+    assert hash(model) == hash(models.load("mine"))
+
+
+def test_unknown_model_is_an_error_that_names_the_others(directory: Path) -> None:
+    for name in ("aaa", "plain"):
+        (directory / f"{name}.toml").write_text(GOOD)
+    with pytest.raises(PagehaulError, match=r"^unknown machine model 'zen': .* plain, aaa$"):
+        models.load("zen")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('title = "a machine"', "", "'title' is missing"),
+        ('about = "for a test"', 'about = " "', "'about' is missing"),
+        ('title = "a machine"', 'title = "a machine"\nwidth = 3', "unknown entry 'width'"),
+        ("[parameters.ipi_ns]", "[parameters.ipi]", "unknown parameter 'ipi'"),
+        (
+            '[parameters.slice_ns]\nvalue = 14\nsource = "of slice_ns"\n',
+            "",
+            "parameter 'slice_ns' is missing",
+        ),
+        ('source = "of ipi_ns"', "", "parameter 'ipi_ns' has no source"),
+        ('source = "of ipi_ns"', 'source = ""', "parameter 'ipi_ns' has no source"),
+        ("value = 14", 'value = "14"', "'slice_ns': '14' is not a whole number of 1 or more"),
+        ("value = 14", "value = 0", "'slice_ns': 0 is not a whole number of 1 or more"),
+        ("value = 14", "value = true", "'slice_ns': True is not a whole number"),
+        ("value = 14", "value = 1.5", "'slice_ns': 1.5 is not a whole number"),
+        ("value = 14", "", "'slice_ns': None is not a whole number"),
+        ("value = 11\n", "value = -1\n", "'ipi_ns': -1 is not a whole number of 0 or more"),
+        ("value = 14", "value = 14\nunit = 1", "'slice_ns': unknown entry 'unit'"),
+        ("value = 14", "value =", "not a model: "),
+    ],
+)
+def test_wrong_file_is_one_clear_line(directory: Path, old: str, new: str, message: str) -> None:
+    assert GOOD.count(old) == 1
+    (directory / "mine.toml").write_text(GOOD.replace(old, new))
+    with pytest.raises(PagehaulError) as error:
+        models.load("mine")
+    assert message in str(error.value) and str(directory / "mine.toml") in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('title = "a"\nabout = "b"\n', "it has no parameters"),
+        ('title = "a"\nabout = "b"\nparameters = 3\n', "it has no parameters"),
+        ('title = "a"\nabout = "b"\n[parameters]\nipi_ns = 3\n', "'instruction_ps' is missing"),
+    ],
+)
+def test_file_without_parameters_is_an_error(directory: Path, text: str, message: str) -> None:
+    (directory / "mine.toml").write_text(text)
+    with pytest.raises(PagehaulError, match=message):
+        models.load("mine")
+    with pytest.raises(PagehaulError, match="no table with value and source"):
+        models._parameter(directory, "ipi_ns", 3)
