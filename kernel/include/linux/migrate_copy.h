@@ -31,6 +31,7 @@ struct migrate_copy_helper;
  * @sleeps: Whether a step may sleep. If not, helpers take it with preemption
  *	disabled.
  * @highpri: Whether CPUs that are busy may be used, too.
+ * @one_queue: Whether helpers with @highpri share slots and workqueue with others.
  * @ends: Whether helpers may not begin another step.
  * @caller: The task whose request it is; it waits for the helpers.
  * @helpers: The helper CPUs this work was offered to; the caller's own.
@@ -45,6 +46,9 @@ struct migrate_copy_work {
 	bool (*step)(struct migrate_copy_work *work);
 	bool sleeps;
 	bool highpri;
+#ifdef CONFIG_MIGRATE_COPY_JUDGE
+	bool one_queue;
+#endif
 	bool ends;
 	struct task_struct *caller;
 	struct migrate_copy_helper *helpers;
@@ -234,6 +238,39 @@ static inline bool migrate_copy_drains(void)
 }
 
 static inline bool migrate_copy_drains_mapped(void)
+{
+	return false;
+}
+#endif
+
+/* What a benchmark can do without, to see what it is worth. Names in judge.c. */
+enum migrate_copy_mechanism {
+	MIGRATE_COPY_EARLY_ISOLATION,	/* Begin while move_pages() isolates */
+	MIGRATE_COPY_TABLE_ENDS,	/* End batches of a team with a page table */
+	MIGRATE_COPY_COST_MODEL,	/* Costs that were measured */
+	MIGRATE_COPY_PLACEMENT,		/* CPUs in the order of the topology */
+	MIGRATE_COPY_PRIORITY,		/* Slots and a workqueue for each priority */
+	MIGRATE_COPY_BATCH_COPY,	/* Copy in batches also without helpers */
+	MIGRATE_COPY_ENGINE_MODEL,	/* Chunks by the speed of an engine */
+	MIGRATE_COPY_NR_MECHANISMS,
+};
+
+#ifdef CONFIG_MIGRATE_COPY_JUDGE
+extern unsigned long migrate_copy_left_out;
+
+/**
+ * migrate_copy_without() - Does a benchmark want to do without a mechanism?
+ * @mechanism: Which one.
+ *
+ * Context: Any. The answer may change at any time.
+ * Return: true if it is to be left out.
+ */
+static inline bool migrate_copy_without(enum migrate_copy_mechanism mechanism)
+{
+	return READ_ONCE(migrate_copy_left_out) & BIT(mechanism);
+}
+#else
+static inline bool migrate_copy_without(enum migrate_copy_mechanism mechanism)
 {
 	return false;
 }

@@ -126,6 +126,31 @@ static bool movable_in_batch(struct folio *src, enum migrate_copy_stat *why)
 	return true;
 }
 
+static void unmark(struct folio *dst)
+{
+	dst->private = (void *)((unsigned long)dst->private &
+				~MIGRATE_COPY_DONE);
+}
+
+/*
+ * For benchmarks: may the window be left to be copied folio by folio, as they are
+ * moved, if nobody helps with it?
+ */
+static bool may_leave_window(const struct migrate_copy_window *win)
+{
+	return migrate_copy_without(MIGRATE_COPY_BATCH_COPY) &&
+	       !folio_test_hugetlb(win->pairs[0].src);
+}
+
+/* As if there had been nothing to copy, so that nothing has failed either. */
+static unsigned long leave_window(struct migrate_copy_window *win)
+{
+	while (win->nr)
+		unmark(win->pairs[--win->nr].dst);
+	win->pages = 0;
+	return 0;
+}
+
 static unsigned long copy_alone(const struct migrate_copy_window *win)
 {
 	unsigned long failed = 0;
@@ -222,6 +247,15 @@ static unsigned long copy_shared(struct migrate_copy_window *win,
 
 	if (migrate_copy_offloading()) {
 		woken = run_with_engines(win, &job, max_helpers);
+	} else if (!nontemporal && may_leave_window(win)) {
+		woken = migrate_copy_helpers_wake(&job.work, nid, max_helpers);
+		if (!woken) {
+			if (max_helpers)
+				migrate_copy_stat_add(MIGRATE_COPY_ALONE_BUSY, 1);
+			return leave_window(win);
+		}
+		/* These are all. */
+		migrate_copy_job_run(&job, nid, 0);
 	} else {
 		woken = migrate_copy_job_run(&job, nid, max_helpers);
 		if (max_helpers && !woken)
@@ -258,6 +292,8 @@ static unsigned long copy_window(struct migrate_copy_window *win)
 		failed = copy_shared(win, max_helpers, nid, nontemporal);
 	else if (nontemporal)
 		failed = copy_alone_nontemporal(win);
+	else if (may_leave_window(win))
+		failed = leave_window(win);
 	else
 		failed = copy_alone(win);
 
@@ -304,12 +340,8 @@ static void flush_window(struct migrate_copy_window *win)
 		  signal_pending(current)) ? 0 : copy_window(win);
 	if (migrate_copy_broken(MIGRATE_COPY_BREAK_FAILED))
 		failed = 0;
-	for_each_set_bit(i, &failed, win->nr) {
-		struct folio *dst = win->pairs[i].dst;
-
-		dst->private = (void *)((unsigned long)dst->private &
-					~MIGRATE_COPY_DONE);
-	}
+	for_each_set_bit(i, &failed, win->nr)
+		unmark(win->pairs[i].dst);
 	win->nr = 0;
 	win->pages = 0;
 }
@@ -369,6 +401,15 @@ static bool worth_batching(const struct list_head *src_folios)
 	return false;
 }
 
+/* For benchmarks: is the batch to be left as it is, for nobody can help with it? */
+static bool may_leave_batch(const struct migrate_copy_window *win)
+{
+	return migrate_copy_without(MIGRATE_COPY_BATCH_COPY) &&
+	       !migrate_copy_offloading() &&
+	       READ_ONCE(migrate_copy_nontemporal) == MIGRATE_COPY_NT_NEVER &&
+	       !most_helpers(win);
+}
+
 /* Out of the way of small moves, which need no room for a window. */
 static noinline void copy_batch(struct list_head *src_folios,
 				struct list_head *dst_folios, int reason,
@@ -379,6 +420,10 @@ static noinline void copy_batch(struct list_head *src_folios,
 
 	trace_migrate_copy_start(reason);
 	window_init(&win, reason, asked, team);
+	if (may_leave_batch(&win)) {
+		trace_migrate_copy_end(reason, 0, 0, 0);
+		return;
+	}
 
 	dst = list_first_entry(dst_folios, struct folio, lru);
 	list_for_each_entry(src, src_folios, lru) {
@@ -388,7 +433,7 @@ static noinline void copy_batch(struct list_head *src_folios,
 			/* From an earlier pass. It will not be moved to. */
 		} else if (likely(movable_in_batch(src, &why))) {
 			add_to_window(&win, dst, src);
-			if (win.nr == MIGRATE_COPY_WINDOW)
+			if (migrate_copy_window_full(win.nr))
 				flush_window(&win);
 		} else {
 			migrate_copy_stat_add(why, 1);

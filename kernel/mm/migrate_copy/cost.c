@@ -44,12 +44,18 @@
 #define SAMPLE_TIMEOUT_NS	(2 * NSEC_PER_MSEC)
 #define SAMPLE_PAUSE_US		500
 
+#define ASSUMED_COSTS {			\
+	.copy_page_ns = 400,		\
+	.helper_call_ns = 2000,		\
+	.helper_start_ns = 20000,	\
+}
+
 /* Until it is measured, and where no other CPU was idle to measure it with. */
-struct migrate_copy_costs migrate_copy_costs = {
-	.copy_page_ns = 400,
-	.helper_call_ns = 2000,
-	.helper_start_ns = 20000,
-};
+struct migrate_copy_costs migrate_copy_costs = ASSUMED_COSTS;
+
+#ifdef CONFIG_MIGRATE_COPY_JUDGE
+const struct migrate_copy_costs migrate_copy_assumed_costs = ASSUMED_COSTS;
+#endif
 
 static DEFINE_MUTEX(calibration_lock);
 
@@ -99,7 +105,7 @@ unsigned int migrate_copy_best_helpers(const struct migrate_copy_costs *costs,
  */
 u64 migrate_copy_cost(unsigned long nr_folios, unsigned long nr_pages)
 {
-	return (u64)READ_ONCE(migrate_copy_costs.copy_page_ns) *
+	return (u64)READ_ONCE(migrate_copy_costs_in_use()->copy_page_ns) *
 	       (nr_folios + nr_pages);
 }
 

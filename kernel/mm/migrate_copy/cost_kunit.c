@@ -94,11 +94,30 @@ static void measured(struct kunit *test)
 			migrate_copy_cost(1, 2));
 }
 
+#ifdef CONFIG_MIGRATE_COPY_JUDGE
+/* What a benchmark compares with: what was measured does not matter. */
+static void assumed(struct kunit *test)
+{
+	u64 expected = 3ULL * migrate_copy_assumed_costs.copy_page_ns;
+	unsigned int copy_page_ns = migrate_copy_costs.copy_page_ns;
+
+	WRITE_ONCE(migrate_copy_costs.copy_page_ns, expected);
+	set_bit(MIGRATE_COPY_COST_MODEL, &migrate_copy_left_out);
+	KUNIT_EXPECT_EQ(test, expected, migrate_copy_cost(1, 2));
+	clear_bit(MIGRATE_COPY_COST_MODEL, &migrate_copy_left_out);
+	KUNIT_EXPECT_EQ(test, 3 * expected, migrate_copy_cost(1, 2));
+	WRITE_ONCE(migrate_copy_costs.copy_page_ns, copy_page_ns);
+}
+#endif
+
 static struct kunit_case cost_cases[] = {
 	KUNIT_CASE(best_is_best),
 	KUNIT_CASE(none_for_little),
 	KUNIT_CASE(more_for_more),
 	KUNIT_CASE(measured),
+#ifdef CONFIG_MIGRATE_COPY_JUDGE
+	KUNIT_CASE(assumed),
+#endif
 	{}
 };
 

@@ -339,6 +339,8 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 
 	if (!cpus)
 		return DIV_ROUND_UP(rest, 1 + inflight);
+	if (migrate_copy_without(MIGRATE_COPY_ENGINE_MODEL))
+		return rest;
 	if (READ_ONCE(engine->learned) < TRY_CHUNKS || !ns)
 		return rest < 1 + inflight + cpus ? rest && !inflight :
 		       rest / (1 + inflight + cpus);
@@ -373,7 +375,8 @@ static unsigned long most(const struct migrate_copy_share *share)
 	unsigned long pages;
 
 	pages = READ_ONCE(engine->chunk_kb) * SZ_1K / PAGE_SIZE;
-	if (!READ_ONCE(share->offload->cpus) || learned >= LEARN_CHUNKS)
+	if (!READ_ONCE(share->offload->cpus) || learned >= LEARN_CHUNKS ||
+	    migrate_copy_without(MIGRATE_COPY_ENGINE_MODEL))
 		return pages;
 	return share->inflight > learned / 4 ? 0 : min(pages, LEARN_PAGES);
 }

@@ -632,6 +632,22 @@ static void new_engine(struct kunit *test)
 	KUNIT_EXPECT_GT(test, fake->claims, 1);
 }
 
+#ifdef CONFIG_MIGRATE_COPY_JUDGE
+/* What a benchmark compares with: even a new engine gets chunks of chunk_kb. */
+static void fixed_chunks(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", LATE_COPY);
+
+	fake->max_pages = 1024;
+	set_bit(MIGRATE_COPY_ENGINE_MODEL, &migrate_copy_left_out);
+	run_job(set, 0);
+	clear_bit(MIGRATE_COPY_ENGINE_MODEL, &migrate_copy_left_out);
+	KUNIT_EXPECT_GT(test, fake->chunks[0].nr_pages,
+			max(SZ_64K / PAGE_SIZE, 1));
+}
+#endif
+
 /* An engine that is much slower than the CPU gets little, and holds up nobody. */
 static void slow_engine(struct kunit *test)
 {
@@ -850,6 +866,9 @@ static struct kunit_case engine_cases[] = {
 	KUNIT_CASE(exclusive_engine),
 	KUNIT_CASE(kicked_caller),
 	KUNIT_CASE(new_engine),
+#ifdef CONFIG_MIGRATE_COPY_JUDGE
+	KUNIT_CASE(fixed_chunks),
+#endif
 	KUNIT_CASE(slow_engine),
 	KUNIT_CASE(hanging_engine),
 	KUNIT_CASE_SLOW(tried_again),

@@ -208,7 +208,8 @@ static void help(struct work_struct *item)
 
 static enum migrate_copy_priority priority_of(const struct migrate_copy_work *work)
 {
-	return work->highpri ? MIGRATE_COPY_HIGH : MIGRATE_COPY_NORMAL;
+	return work->highpri && !migrate_copy_one_queue(work) ?
+	       MIGRATE_COPY_HIGH : MIGRATE_COPY_NORMAL;
 }
 
 /* Offer the work to one CPU, unless its slot is taken. */
@@ -224,6 +225,12 @@ static bool offer(struct migrate_copy_work *work, int cpu)
 	h->next = work->helpers;
 	work->helpers = h;
 	work->nr_helpers++;
+	/*
+	 * With one queue for all, a slot has work of both priorities. A helper
+	 * that does not see it in time sees it when its item runs again.
+	 */
+	if (IS_ENABLED(CONFIG_MIGRATE_COPY_JUDGE))
+		WRITE_ONCE(h->busy_too, work->highpri);
 	/*
 	 * If the item is still queued from earlier work, it will find this. If
 	 * the CPU goes away, the item runs elsewhere, or too late.
@@ -317,6 +324,7 @@ void migrate_copy_work_init(struct migrate_copy_work *work,
 	work->step = step;
 	work->sleeps = sleeps;
 	work->highpri = false;
+	migrate_copy_choose_queue(work);
 	work->ends = false;
 	work->caller = me ? me->work->caller : current;
 	work->helpers = NULL;

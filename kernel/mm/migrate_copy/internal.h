@@ -273,6 +273,15 @@ struct migrate_copy_costs {
 };
 
 extern struct migrate_copy_costs migrate_copy_costs;
+extern const struct migrate_copy_costs migrate_copy_assumed_costs;
+
+/* Those by which helpers are called: the measured ones. */
+static inline const struct migrate_copy_costs *migrate_copy_costs_in_use(void)
+{
+	return migrate_copy_without(MIGRATE_COPY_COST_MODEL) ?
+	       &migrate_copy_assumed_costs : &migrate_copy_costs;
+}
+
 unsigned int migrate_copy_best_helpers(const struct migrate_copy_costs *costs,
 				       u64 work_ns, unsigned int max_helpers);
 u64 migrate_copy_cost(unsigned long nr_folios, unsigned long nr_pages);
@@ -303,6 +312,43 @@ extern unsigned int migrate_copy_parallel_batches;
 
 /* test_dir.c */
 struct dentry *migrate_copy_test_dir(void);
+
+/* judge.c */
+#ifdef CONFIG_MIGRATE_COPY_JUDGE
+extern unsigned int migrate_copy_window_folios;
+
+/* Are there enough folios to be copied? */
+static inline bool migrate_copy_window_full(unsigned int nr)
+{
+	return nr >= READ_ONCE(migrate_copy_window_folios);
+}
+
+/* Is work with high priority to be done by the helpers of all other work? */
+static inline bool migrate_copy_one_queue(const struct migrate_copy_work *work)
+{
+	return work->one_queue;
+}
+
+/* Decide that once: a helper that has begun must not change its workqueue. */
+static inline void migrate_copy_choose_queue(struct migrate_copy_work *work)
+{
+	work->one_queue = migrate_copy_without(MIGRATE_COPY_PRIORITY);
+}
+#else
+static inline bool migrate_copy_window_full(unsigned int nr)
+{
+	return nr == MIGRATE_COPY_WINDOW;
+}
+
+static inline bool migrate_copy_one_queue(const struct migrate_copy_work *work)
+{
+	return false;
+}
+
+static inline void migrate_copy_choose_queue(struct migrate_copy_work *work)
+{
+}
+#endif
 
 #ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
 /**

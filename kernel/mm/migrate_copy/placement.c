@@ -197,6 +197,29 @@ static void place_level(struct migrate_copy_search *s)
 	}
 }
 
+/* For benchmarks: take CPUs by their numbers, the idle or the busy ones. */
+static void place_by_number(struct migrate_copy_search *s, bool busy)
+{
+	int cpu;
+
+	for_each_cpu(cpu, s->left) {
+		enum migrate_copy_cpu_use use;
+		bool idle;
+
+		if (!s->want || !s->probes)
+			return;
+		s->probes--;
+		use = s->cpus->use(s, cpu);
+		idle = use == MIGRATE_COPY_CPU_IDLE;
+		if (use == MIGRATE_COPY_CPU_OFFLINE ||
+		    use == MIGRATE_COPY_CPU_TAKEN || idle == busy)
+			continue;
+		cpumask_clear_cpu(cpu, s->left);
+		if (s->cpus->take(s, cpu))
+			s->want--;
+	}
+}
+
 /**
  * migrate_copy_place() - Take CPUs, in the order of their placement.
  * @s: What is wanted; used up afterwards.
@@ -207,6 +230,13 @@ static void place_level(struct migrate_copy_search *s)
 void migrate_copy_place(struct migrate_copy_search *s)
 {
 	unsigned int last = s->busy_too ? LEVEL_ANY : LEVEL_IDLE;
+
+	if (migrate_copy_without(MIGRATE_COPY_PLACEMENT)) {
+		place_by_number(s, false);
+		if (s->busy_too)
+			place_by_number(s, true);
+		return;
+	}
 
 	for (s->level = LEVEL_CORE; s->level <= last; s->level++) {
 		s->reserve = s->level == last ? 0 : s->probes / 2;

@@ -418,12 +418,29 @@ static void siblings_come_last(struct kunit *test)
 	}
 }
 
+#ifdef CONFIG_MIGRATE_COPY_JUDGE
+/* What a benchmark compares with: no topology, the idle CPUs before the others. */
+static void by_number(struct kunit *test)
+{
+	struct trial *trial = prepare(test, &two_caches, 5, 0);
+
+	memcpy(trial->use, "b.h.-t.l", nr_cpus(&two_caches));
+	trial->search.busy_too = true;
+	set_bit(MIGRATE_COPY_PLACEMENT, &migrate_copy_left_out);
+	expect_order(test, trial, "1 3 6 0 2", "by number");
+	clear_bit(MIGRATE_COPY_PLACEMENT, &migrate_copy_left_out);
+}
+#endif
+
 static struct kunit_case placement_tests[] = {
 	KUNIT_CASE_PARAM(order_of_cpus, placement_gen_params),
 	KUNIT_CASE(only_from_mask),
 	KUNIT_CASE(bounded_search),
 	KUNIT_CASE(half_of_each_core_busy),
 	KUNIT_CASE(siblings_come_last),
+#ifdef CONFIG_MIGRATE_COPY_JUDGE
+	KUNIT_CASE(by_number),
+#endif
 	{}
 };
 

@@ -95,6 +95,7 @@ unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
 				      unsigned int max_helpers)
 {
 	unsigned int min_kb = READ_ONCE(migrate_copy_min_helper_kb);
+	const struct migrate_copy_costs *in_use;
 	struct migrate_copy_costs costs;
 
 	if (READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS)
@@ -103,8 +104,9 @@ unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
 		return nr_pages * (PAGE_SIZE / SZ_1K) < min_kb ? 0 : max_helpers;
 
 	/* They may be measured anew meanwhile. */
-	costs.helper_call_ns = READ_ONCE(migrate_copy_costs.helper_call_ns);
-	costs.helper_start_ns = READ_ONCE(migrate_copy_costs.helper_start_ns);
+	in_use = migrate_copy_costs_in_use();
+	costs.helper_call_ns = READ_ONCE(in_use->helper_call_ns);
+	costs.helper_start_ns = READ_ONCE(in_use->helper_start_ns);
 	return migrate_copy_best_helpers(&costs,
 					 migrate_copy_cost(nr_folios, nr_pages),
 					 max_helpers);
