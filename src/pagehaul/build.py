@@ -21,6 +21,7 @@ from pagehaul.ui import Step, run_logged
 VARIANTS = (
     "vanilla",
     "pagehaul",
+    "judge",
     "torture",
     "debug",
     "kcsan",
@@ -38,6 +39,7 @@ CONFIGS = REPO / "configs"
 _FRAGMENTS: dict[str, tuple[str, ...]] = {
     "vanilla": (),
     "pagehaul": ("pagehaul",),
+    "judge": ("pagehaul", "judge"),
     "torture": ("pagehaul", "torture"),
     "debug": ("pagehaul", "torture", "debug"),
     "kcsan": ("pagehaul", "torture", "kcsan"),

@@ -20,6 +20,7 @@ def setting(cache: Path, kernel_dir: Path, tmp_path: Path, monkeypatch: pytest.M
         "base": "CONFIG_BASE=y\n# CONFIG_OFF is not set\n",
         "x86_64": "CONFIG_X86=y\n",
         "pagehaul": "CONFIG_OURS=y\n",
+        "judge": "CONFIG_JUDGE=y\n",
         "torture": "CONFIG_TORTURE=y\n",
         "debug": "CONFIG_DEBUG=y\n",
         "arm64": "CONFIG_ARM64=y\nCONFIG_SMALL=y\n",
@@ -49,6 +50,7 @@ def test_kernel_is_built(setting: Path, kernel_dir: Path, bzimage: Callable[[str
     [
         ("vanilla", set()),
         ("pagehaul", {"OURS"}),
+        ("judge", {"OURS", "JUDGE"}),
         ("torture", {"OURS", "TORTURE"}),
         ("debug", {"OURS", "TORTURE", "DEBUG"}),
     ],
@@ -57,7 +59,7 @@ def test_variant_has_its_options(
     setting: Path, kernel_dir: Path, variant: str, options: set[str]
 ) -> None:
     got = build.read_options(build.build(variant, str(kernel_dir)).config)
-    assert {name for name in got if name in ("OURS", "TORTURE", "DEBUG")} == options
+    assert {name for name in got if name in ("OURS", "JUDGE", "TORTURE", "DEBUG")} == options
 
 
 @pytest.fixture
