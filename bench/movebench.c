@@ -5,21 +5,25 @@
  * One "cell" is one configuration: a folio size, a number of folios, a number
  * of callers and the knobs of the kernel. The folios are moved to the other
  * node and back with move_pages(2), every byte of them is verified after every
- * move, and one line of JSON is printed for the cell. A plan, a file with the
- * options of one cell a line, runs many cells in one boot of a guest.
+ * move, or after all moves of a repetition (--at-least), and one line of JSON is
+ * printed for the cell. A plan, a file with the options of one cell a line, runs
+ * many cells in one boot of a guest.
  *
  * Folios that can be moved only once (see moves_only_once()) are faulted in
- * anew for every move. Only the system call is timed. It is given one address a folio, the first:
- * the kernel moves the whole folio for it, and an address for each base page
- * would measure the lookup of tail pages that have already moved.
+ * anew for every move. Only the system call is timed. It is given one address a
+ * folio, the first: the kernel moves the whole folio for it, and an address for
+ * each base page would measure the lookup of tail pages that have already moved.
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include "mark.h"
 #include "movebench.h"
 #include "turns.h"
 
@@ -60,6 +64,11 @@ static bool set_knobs(const struct cell *cell)
 		if (!strncmp(name, SYSCTL_PREFIX, strlen(SYSCTL_PREFIX))) {
 			name += strlen(SYSCTL_PREFIX);
 			dir = SYSCTL_DIR;
+		} else if (!strncmp(name, DEBUG_PREFIX, strlen(DEBUG_PREFIX))) {
+			name += strlen(DEBUG_PREFIX);
+			dir = DEBUG_DIR;
+			if (access(DEBUG_DIR, F_OK) < 0)
+				mount("debugfs", DEBUGFS, "debugfs", 0, NULL);
 		}
 		snprintf(path, sizeof(path), "%s/%.*s", dir, (int)(equals - name), name);
 		if (set_sysfs(path, equals + 1) < 0) {
@@ -75,13 +84,19 @@ static bool set_knobs(const struct cell *cell)
 
 /* --- a cell --- */
 
-/* What was seen of one timed move. */
+/* More moves make no repetition, however short they are: of memory that is faulted in anew. */
+#define MAX_MOVES		4096
+#define MAX_ONCE		64
+
+/* What was seen of one repetition: sums over its moves. */
 struct sample {
+	uint64_t moves;
 	uint64_t ns;
 	uint64_t cpu_ns;	/* CPU time of this process */
 	uint64_t moved_bytes;
 	uint64_t touch_ns;	/* the longest */
 	uint64_t hog_ns;	/* CPU time of the hogs */
+	/* Means, when it is over. */
 	struct remaps remaps;
 	uint64_t warm_ns;	/* a pass over other memory that is in the caches */
 	uint64_t own_ns;	/* the same after the move */
@@ -92,7 +107,8 @@ struct sample {
 struct outcome {
 	struct sample *samples;
 	unsigned long nr_samples;
-	struct waits waits;	/* of all touches */
+	unsigned long nr_verified;	/* how often */
+	struct waits waits;		/* of all touches */
 	struct counters counters;
 	struct status_count statuses[MAX_STATUSES];
 	int nr_statuses;
@@ -114,6 +130,7 @@ static void print_outcome(const struct cell *cell, const struct outcome *outcome
 	printf(",\"folio_kb\":%lu,\"folios\":%lu,\"hugetlb\":%s,\"callers\":%lu,\"bytes\":%" PRIu64,
 	       cell->folio_kb, cell->folios, cell->hugetlb ? "true" : "false", cell->callers,
 	       (uint64_t)cell->folios * (cell->folio_kb << 10));
+	print_field("moves", outcome, offsetof(struct sample, moves));
 	print_field("ns", outcome, offsetof(struct sample, ns));
 	print_field("cpu_ns", outcome, offsetof(struct sample, cpu_ns));
 	print_field("moved_bytes", outcome, offsetof(struct sample, moved_bytes));
@@ -141,42 +158,37 @@ static void print_outcome(const struct cell *cell, const struct outcome *outcome
 	print_integrity(outcome->bytes_verified, outcome->mismatches, &outcome->counters);
 }
 
-/* Moves the memory to @node, and takes a sample of it if @timed. */
-static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
-			struct outcome *outcome)
+/* Adds what the trace tells of a move that began at @start_ns. */
+static bool add_remaps(struct remaps *sum, uint64_t start_ns)
 {
-	struct sample *sample = &outcome->samples[outcome->nr_samples];
-	struct counters before, after;
-	uint64_t elapsed, start_ns = 0, touch_ns = 0, hog_ns, cpu_ns, pages, failures = 0;
+	struct remaps remaps;
+
+	if (!read_remaps(start_ns, &remaps))
+		return false;
+	sum->first_ns += remaps.first_ns;
+	sum->last_ns += remaps.last_ns;
+	sum->away_ns += remaps.away_ns;
+	return true;
+}
+
+/* Moves the memory to @node, and adds what was seen to the sample. */
+static bool move_once(const struct cell *cell, unsigned long node, bool timed,
+		      struct sample *sample, struct outcome *outcome)
+{
+	uint64_t elapsed, start_ns = 0, hog_ns, cpu_ns, pages, failures = 0;
 
 	if (cell->remaps && !start_remaps())
 		return false;
-	if (timed) {
-		read_counters(&before);
-		start_touching(cell->touch_us, &outcome->waits);
-	}
-	if (cell->cache_kb) {
-		sample->warm_ns = warm_caches(cell->cache_kb);
-		if (!sample->warm_ns)
-			return false;
-	}
-	if (cell->hogs)
-		resume_hogs();
 	hog_ns = hogs_ns();
 	cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	if (timed)
+		mark_begin();
 	elapsed = cell->reason ? move_by_reason(cell, &pages) :
 		  move_region(node, cell->callers, &start_ns);
-	cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
-	hog_ns = hogs_ns() - hog_ns;
-	pause_hogs();
-	if (cell->cache_kb) {
-		sample->own_ns = read_own();
-		sample->read_ns = read_moved();
-	}
-	if (timed) {
-		touch_ns = stop_touching();
-		read_counters(&after);
-	}
+	if (timed)
+		mark_end();
+	sample->cpu_ns += clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
+	sample->hog_ns += hogs_ns() - hog_ns;
 	if (!elapsed)
 		return false;
 	if (!cell->reason) {
@@ -184,18 +196,12 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 		pages = (region.folios - failures) * (region.folio_kb / BASE_KB);
 	}
 	outcome->not_moved += failures;
-	if (timed) {
-		accumulate(&outcome->counters, &before, &after);
-		sample->ns = elapsed;
-		sample->cpu_ns = cpu_ns;
-		sample->moved_bytes = pages * BASE_SIZE;
-		sample->touch_ns = touch_ns;
-		sample->hog_ns = hog_ns;
-		if (cell->remaps && !read_remaps(start_ns, &sample->remaps))
-			return false;
-		outcome->nr_samples++;
-	}
-	/* The next repetition needs all of it on one node: untimed attempts. */
+	sample->moves++;
+	sample->ns += elapsed;
+	sample->moved_bytes += pages * BASE_SIZE;
+	if (timed && cell->remaps && !add_remaps(&sample->remaps, start_ns))
+		return false;
+	/* The next move needs all of it on one node: untimed attempts. */
 	for (int attempt = 0; failures && attempt < MAX_ATTEMPTS; attempt++) {
 		struct status_count ignored[MAX_STATUSES];
 		int nr_ignored = 0;
@@ -205,6 +211,95 @@ static bool take_sample(const struct cell *cell, unsigned long node, bool timed,
 		failures = count_failures(node, ignored, &nr_ignored);
 	}
 	region.node = node;
+	return true;
+}
+
+/* Whether a repetition needs more moves, or the cell more of them before the first one. */
+static bool goes_on(const struct cell *cell, const struct sample *sample, bool timed, bool once)
+{
+	if (!timed)
+		return sample->moves < cell->warmups;
+	if (sample->moves % cell->ways)
+		return true;
+	return sample->ns < cell->at_least_us * 1000 &&
+	       sample->moves < (once ? MAX_ONCE : MAX_MOVES);
+}
+
+/*
+ * Makes the moves from one look at the content to the next one: a single move,
+ * or all of a repetition. Reading all counters takes longer than a small move.
+ */
+static bool move_on(const struct cell *cell, bool timed, bool once, struct sample *sample,
+		    struct outcome *outcome)
+{
+	bool single = once || !cell->at_least_us || cell->cache_kb, good;
+	struct counters before, after;
+	uint64_t touch_ns;
+
+	if (timed) {
+		read_counters(&before);
+		start_touching(cell->touch_us, &outcome->waits);
+	}
+	if (cell->cache_kb)
+		sample->warm_ns += warm_caches(cell->cache_kb);
+	if (cell->hogs)
+		resume_hogs();
+	do {
+		unsigned long node = region.node == cell->from ? cell->to : cell->from;
+
+		good = !failed() && move_once(cell, node, timed, sample, outcome);
+	} while (good && !single && !stop && goes_on(cell, sample, timed, once));
+	pause_hogs();
+	if (cell->cache_kb && good) {
+		sample->own_ns += read_own();
+		sample->read_ns += read_moved();
+	}
+	if (timed) {
+		touch_ns = stop_touching();
+		if (touch_ns > sample->touch_ns)
+			sample->touch_ns = touch_ns;
+		read_counters(&after);
+		if (good)
+			accumulate(&outcome->counters, &before, &after);
+	}
+	return good;
+}
+
+static void take_means(struct sample *sample)
+{
+	sample->remaps.first_ns /= sample->moves;
+	sample->remaps.last_ns /= sample->moves;
+	sample->remaps.away_ns /= sample->moves;
+	sample->warm_ns /= sample->moves;
+	sample->own_ns /= sample->moves;
+	sample->read_ns /= sample->moves;
+}
+
+/* Makes a repetition or, unless @timed, the moves before the first one. */
+static bool repeat(const struct cell *cell, bool timed, struct outcome *outcome)
+{
+	struct sample *sample = &outcome->samples[outcome->nr_samples];
+	bool once = moves_only_once(cell);
+
+	memset(sample, 0, sizeof(*sample));
+	do {
+		if (once && outcome->nr_verified) {
+			free_region();
+			if (!make_region(cell))
+				return false;
+		}
+		if (!move_on(cell, timed, once, sample, outcome))
+			return false;
+		outcome->mismatches += verify_region(mix(region.base + ++outcome->nr_verified));
+		outcome->bytes_verified += region.bytes;
+		/* What the kernel moves for a reason of its own need not be everything. */
+		if (!cell->reason && (!check_nodes() || (once && !check_backing())))
+			return false;
+	} while (!stop && goes_on(cell, sample, timed, once));
+	if (timed) {
+		take_means(sample);
+		outcome->nr_samples++;
+	}
 	return true;
 }
 
@@ -224,9 +319,8 @@ static bool provide(const struct cell *cell)
 static bool run_cell(const struct cell *cell)
 {
 	struct outcome outcome = { .samples = calloc(cell->reps, sizeof(struct sample)) };
-	unsigned long total = cell->warmups + cell->reps;
-	bool ready, once = moves_only_once(cell);
 	int nr_memory_settings;
+	bool ready;
 
 	forget_failure();
 	if (!outcome.samples)
@@ -236,25 +330,11 @@ static bool run_cell(const struct cell *cell)
 	ready = !failed() && provide(cell);
 	nr_memory_settings = nr_settings;
 	if (ready && set_knobs(cell)) {
-		for (unsigned long i = 0; i < total && !stop; i++) {
-			unsigned long node = region.node == cell->from ? cell->to : cell->from;
-
-			if (once && i) {
-				free_region();
-				if (!make_region(cell))
-					break;
-				node = cell->to;
-			}
-			if (!take_sample(cell, node, i >= cell->warmups, &outcome))
-				break;
-			outcome.mismatches += verify_region(mix(region.base + i + 1));
-			outcome.bytes_verified += region.bytes;
-			/* What the kernel moves for a reason of its own need not be everything. */
-			if (cell->reason)
-				continue;
-			if (!check_nodes() || ((once || i + 1 == total) && !check_backing()))
-				break;
-		}
+		ready = !cell->warmups || repeat(cell, false, &outcome);
+		while (ready && !stop && outcome.nr_samples < cell->reps)
+			ready = repeat(cell, true, &outcome);
+		if (ready && !stop && !cell->reason)
+			check_backing();
 	}
 	restore_sysfs(nr_memory_settings);
 	if (stop)
@@ -268,6 +348,16 @@ static bool run_cell(const struct cell *cell)
 	}
 	free(outcome.samples);
 	return !failed() && !outcome.not_moved && !outcome.mismatches;
+}
+
+/* CPUs that this program may run on: some may be set apart, as part of a device. */
+static long usable_cpus(void)
+{
+	cpu_set_t cpus;
+
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) < 0 || !CPU_COUNT(&cpus))
+		return 1;
+	return CPU_COUNT(&cpus);
 }
 
 static struct cell planned;
@@ -291,9 +381,7 @@ int main(int argc, char **argv)
 	bool good;
 
 	parse_cell(argc, argv, &cell, &run);
-	workers = sysconf(_SC_NPROCESSORS_ONLN);
-	if (workers < 1)
-		workers = 1;
+	workers = usable_cpus();
 	if (workers > MAX_CALLERS)
 		workers = MAX_CALLERS;
 	stop_on_signals();

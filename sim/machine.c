@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What copies and travelling cache lines cost on the machine that is simulated. */
+#include <string.h>
+
+#include "vtime.h"
+
+/* Linux maps all memory here when neither KASLR nor five levels of page tables move it. */
+#define DIRECT_MAP	0xffff888000000000ULL
+#define DIRECT_MAP_END	(DIRECT_MAP + (64ULL << 40))
+
+/* QEMU's q35 has memory below 4 GiB up to here, and the rest of it from 4 GiB on. */
+#define FOUR_GIB	(4ULL << 30)
+#define MOST_LOW	0xb0000000ULL
+#define SPLIT_LOW	0x80000000ULL
+
+#define NO_NODE		(-1)
+
+/* When each node has served what it was asked for so far. */
+static int64_t node_free_at[MAX_NODES];
+
+/* Who took a line last. Lines that share an entry hide each other, which costs nothing. */
+#define LINE_BITS	20
+#define LINE_SHIFT	6
+static struct {
+	uint64_t line;
+	int64_t free_at;
+	unsigned int owner;
+} lines[1 << LINE_BITS];
+
+static int node_of_address(uint64_t vaddr)
+{
+	uint64_t low = model.memory >= MOST_LOW ? SPLIT_LOW : MOST_LOW, offset;
+	int node;
+
+	if (vaddr < DIRECT_MAP || vaddr >= DIRECT_MAP_END)
+		return NO_NODE;
+	offset = vaddr - DIRECT_MAP;
+	if (offset >= FOUR_GIB)
+		offset -= FOUR_GIB - low;
+	for (node = 0; node < model.nr_nodes; node++)
+		if (offset < model.node_end[node])
+			return node;
+	return NO_NODE;
+}
+
+static int node_of_cpu(const struct cpu *cpu)
+{
+	return cpu->index / model.cpus_per_node;
+}
+
+static bool is_far(const struct cpu *cpu, int node)
+{
+	return node != NO_NODE && node != node_of_cpu(cpu);
+}
+
+/*
+ * Puts @ps of work more into the queue of something that serves one at a time, and
+ * returns when it is done. A CPU may be ahead of others by a slice: what it has
+ * asked for must not hold up those who ask at an earlier time but later in ours.
+ * So the queue is not empty at the time of the last request, but at that of the CPU
+ * which is last: only what is asked for too often makes it long.
+ */
+static int64_t queue(int64_t *free_at, int64_t ps)
+{
+	if (*free_at < global_now())
+		*free_at = global_now();
+	*free_at += ps;
+	return *free_at;
+}
+
+/* Returns when a node has served @bytes more. */
+static int64_t serve(int node, uint64_t bytes)
+{
+	if (node == NO_NODE || !model.node_mb_s)
+		return 0;
+	/* A byte takes 1e6 ps at 1 MB/s. */
+	return queue(&node_free_at[node], bytes * 1000000 / model.node_mb_s);
+}
+
+static uint64_t read_register(struct cpu *cpu, struct qemu_plugin_register *handle)
+{
+	uint64_t value = 0;
+
+	g_byte_array_set_size(cpu->bytes, 0);
+	if (handle && qemu_plugin_read_register(handle, cpu->bytes) == (int)sizeof(value))
+		memcpy(&value, cpu->bytes->data, sizeof(value));
+	return value;
+}
+
+/* A string instruction begins, or goes on after an interrupt, which has been paid for already. */
+void copy_begins(unsigned int index, void *insn)
+{
+	const struct copy_site *site = insn;
+	struct cpu *cpu = &cpus[index];
+	uint64_t steps = read_register(cpu, cpu->rcx), to = read_register(cpu, cpu->rdi);
+	uint64_t bytes = steps * site->width, end = to + bytes;
+	bool repeated = cpu->copy_pc == site->pc && cpu->copy_end == end && steps < cpu->copy_left;
+	int64_t now, cost, done;
+	int node;
+
+	cpu->copy_pc = site->pc;
+	cpu->copy_end = end;
+	cpu->copy_left = steps;
+	if (repeated || !bytes)
+		return;
+	now = cpu_now(cpu);
+	node = node_of_address(to);
+	cost = bytes * (is_far(cpu, node) ? model.copy_store_far_ps : model.copy_store_near_ps);
+	done = serve(node, bytes);
+	if (site->loads) {
+		int64_t served;
+
+		node = node_of_address(read_register(cpu, cpu->rsi));
+		cost += bytes * (is_far(cpu, node) ? model.copy_load_far_ps :
+				 model.copy_load_near_ps);
+		served = serve(node, bytes);
+		if (done < served)
+			done = served;
+	}
+	if (cost < done - now)
+		cost = done - now;
+	totals.copies += bytes;
+	cpu_spend(cpu, cost);
+}
+
+static int64_t line_ps(const struct cpu *cpu, unsigned int owner)
+{
+	if (owner / model.cache_cpus == cpu->index / model.cache_cpus)
+		return model.line_cache_ns * PS_PER_NS;
+	if (owner / model.cpus_per_node == cpu->index / model.cpus_per_node)
+		return model.line_socket_ns * PS_PER_NS;
+	return model.line_far_ns * PS_PER_NS;
+}
+
+/*
+ * A locked instruction takes a line. From another CPU it has to travel, and it
+ * travels to one CPU at a time: who comes in between waits.
+ */
+void line_taken(unsigned int index, uint32_t info, uint64_t vaddr, void *data)
+{
+	uint64_t line = vaddr >> LINE_SHIFT;
+	unsigned int at = line * 0x9e3779b97f4a7c15ULL >> (64 - LINE_BITS);
+	struct line_site *site = data;
+	struct cpu *cpu = &cpus[index];
+	int64_t cost, waited;
+
+	(void)info;
+	if (lines[at].line == line && lines[at].owner != index) {
+		cost = line_ps(cpu, lines[at].owner);
+		waited = queue(&lines[at].free_at, cost) - cpu_now(cpu);
+		if (cost < waited)
+			cost = waited;
+		totals.transfers++;
+		site->transfers++;
+		site->ps += cost;
+		cpu_spend(cpu, cost);
+	} else if (lines[at].line != line) {
+		lines[at].free_at = 0;
+	}
+	lines[at].line = line;
+	lines[at].owner = index;
+}
