@@ -6,11 +6,13 @@ chance: by Welch's test, at 95%.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from statistics import fmean, harmonic_mean
 
 from pagehaul import published
 from pagehaul.experiments import compaction_latency, pcp_compound
 from pagehaul.experiments.cell import BASE_PAGE
+from pagehaul.labels import cpus_label
 from pagehaul.means import differ, interval
 from pagehaul.results import Row
 
@@ -34,17 +36,19 @@ def latency_lines(rows: Sequence[Row]) -> tuple[str, tuple[str, ...], Lines]:
     """Return caption, header and body of compaction-latency."""
     figures = published.by_fault_latency()
     body = []
-    for condition in dict.fromkeys(row.condition for row in rows):
-        counts = {row.threads for row in rows if row.condition == condition}
-        for threads in sorted(counts | set(figures)):
-            found = {
-                row.settings.get("lru_drain"): row
-                for row in rows
-                if row.condition == condition and row.threads == threads
-            }
-            body.append((condition, f"fault-both-{threads}", *_latency_cells(found, threads)))
+    machines = sorted({row.cpus for row in rows})
+    several = len(machines) > 1
+    for condition, cpus in product(dict.fromkeys(row.condition for row in rows), machines):
+        mine = [row for row in rows if (row.condition, row.cpus) == (condition, cpus)]
+        counts = {row.threads for row in mine}
+        # What is not measured, but published, stands there once.
+        for threads in sorted(counts | (set(figures) if cpus == machines[-1] else set())):
+            found = {row.settings.get("lru_drain"): row for row in mine if row.threads == threads}
+            names = (condition, *([f"{cpus}"] if several else []), f"fault-both-{threads}")
+            body.append((*names, *_latency_cells(found, threads)))
     header = (
         "condition",
+        *(["CPUs"] if several else []),
         "threads",
         "drain for mapped, us",
         "for mlocked, us",
@@ -72,7 +76,7 @@ def _latency_cells(found: dict[str | None, Row], threads: int) -> list[str]:
             cells.append("")
             continue
         us = [ns / 1000 for ns in row.faults.latency_ns]
-        text = f"{fmean(us):,.0f} ± {interval(us):,.0f}"
+        text = f"{fmean(us):,.0f}" + (f" ± {interval(us):,.0f}" if len(us) > 1 else "")
         if base is not None and base is not row and base.faults is not None:
             text += f" ({marked(base.faults.latency_ns, row.faults.latency_ns)})"
         cells.append(text)
@@ -88,12 +92,18 @@ def _latency_cells(found: dict[str | None, Row], threads: int) -> list[str]:
 def _kept(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     """Return the rows of both kernels that belong together."""
     base, other = pcp_compound.KERNELS
-    keys = {(row.condition, row.threads, row.kernel): row for row in rows}
+    keys = {(row.condition, row.cpus, row.threads, row.kernel): row for row in rows}
     return [
-        (row, keys[row.condition, row.threads, other])
-        for (_, _, kernel), row in keys.items()
-        if kernel == base and (row.condition, row.threads, other) in keys
+        (row, keys[row.condition, row.cpus, row.threads, other])
+        for (_, _, _, kernel), row in keys.items()
+        if kernel == base and (row.condition, row.cpus, row.threads, other) in keys
     ]
+
+
+def _sizes(row: Row, rows: Sequence[Row]) -> str:
+    """Return the sizes of huge pages and, where there are several, the machine."""
+    several = len({each.cpus for each in rows}) > 1
+    return f"{row.condition}, {cpus_label(row.cpus)}" if several else row.condition
 
 
 _KEPT_HEADER = ("sizes", "figure", "base", "kept compound", "published, base", "kept compound")
@@ -126,8 +136,8 @@ def pft_lines(rows: Sequence[Row]) -> tuple[str, tuple[str, ...], Lines]:
     """Return caption, header and body of pft."""
     body = []
     for pair in _kept(rows):
-        sizes, threads = pair[0].condition, pair[0].threads
-        beside = published.by_kept_compound(f"PFT, {sizes}")
+        sizes, threads = _sizes(pair[0], rows), pair[0].threads
+        beside = published.by_kept_compound(f"PFT, {pair[0].condition}")
         elapsed = [[ns / 1e9 for ns in row.faults.ns] for row in pair if row.faults]
         cpu = [_rates(row, row.faults.cpu_ns) for row in pair if row.faults]
         wall = [_rates(row, row.faults.ns) for row in pair if row.faults]

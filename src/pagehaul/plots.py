@@ -10,17 +10,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-from pagehaul import published
-from pagehaul.results import Results, Row
-from pagehaul.tables import (
+from pagehaul import fault_tables, judge_tables, published, scaling, validation
+from pagehaul.labels import (
     Column,
     case_label,
     column_label,
     column_of,
     columns,
-    path_ratio,
+    cpus_label,
     size_label,
 )
+from pagehaul.results import Results, Row
+from pagehaul.scaling_plot import scaling_figure
+from pagehaul.tables import path_ratio
+
+# Their tables are no ratios to the unmodified kernel.
+_WITHOUT = (*fault_tables.MAKERS, validation.NAME, judge_tables.NAME)
 
 # Text and axes take the page's own colour: this one is replaced by CSS's currentColor.
 _INK = "#010203"
@@ -51,22 +56,40 @@ _STYLE: dict[Any, Any] = {
 
 
 def plot(results: Results, experiment: str) -> str:
-    """Return the SVG element of an experiment's plot."""
+    """Return the SVG element of an experiment's plot, "" for one that has none.
+
+    The results are those of one machine model. But for scaling, the plot is of the largest machine.
+    """
     rows = results.of(experiment)
+    if experiment in _WITHOUT or not rows:
+        return ""
     # The salt makes the names that the SVG gives its parts differ from those of other plots.
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": experiment}):
-        if any(row.instructions_per_page is not None for row in rows):
-            figure = _path_length(rows)
-        elif experiment == "folio-count":
-            figure = _folio_count(rows)
-        elif experiment == "folio-size":
-            figure = _folio_size(rows)
-        else:
-            figure = _bars(rows)
+    salt = f"{experiment} {rows[0].clock} {rows[0].model}"
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}):
+        figure = _figure(experiment, rows)
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     svg = text.getvalue()
     return svg[svg.index("<svg") :].replace(_INK, "currentColor")
+
+
+def _figure(experiment: str, rows: Sequence[Row]) -> Figure:
+    if experiment == scaling.NAME:
+        return scaling_figure(rows, _INK, _OFF, _COLOURS)
+    machines = {row.cpus for row in rows}
+    rows = [row for row in rows if row.cpus == max(machines)]
+    if any(row.instructions_per_page is not None for row in rows):
+        figure = _path_length(rows)
+    elif experiment == "folio-count":
+        figure = _folio_count(rows)
+    elif experiment == "folio-size":
+        figure = _folio_size(rows)
+    else:
+        figure = _bars(rows)
+    if rows[0].clock == "virtual":
+        where = f"model {rows[0].model}, {cpus_label(rows[0].cpus)}"
+        figure.suptitle(where, x=0.01, ha="left", fontsize=9)
+    return figure
 
 
 def _colour(column: Column, heads: Sequence[Column]) -> str:

@@ -150,6 +150,37 @@ def by_placement() -> dict[tuple[str, int], float]:
     }
 
 
+# Machine models, and who published figures of the machine.
+MODELS = {"grace": "yan-2025", "epyc-zen3": "garg-2025"}
+
+# What figures are by, besides the placements of by_placement().
+THREADS = "CPU threads"
+CHANNELS = "DMA channels"
+PLACEMENTS = ("spread", "fill")
+
+
+def to_one(model: str, series: str, folio_kb: int, folios: int) -> dict[int, float]:
+    """Speeds of a machine that a model is of, by that of one thread or channel, by their number.
+
+    series is THREADS, CHANNELS or a placement. Empty where nothing was published.
+    """
+    source = MODELS.get(model)
+    if source == "yan-2025" and series == THREADS:
+        cells = by_folio_count(folio_kb).items()
+        found = {threads: ratio for (count, threads), ratio in cells if count == folios}
+    elif source == "garg-2025" and series in PLACEMENTS:
+        # Of folios of 2 MB, as the figures show: the text does not say it.
+        placed = by_placement().items() if folio_kb == 2048 else ()
+        found = {threads: gbps for (placement, threads), gbps in placed if placement == series}
+    elif source == "garg-2025":
+        engines = {THREADS: "CPU threads", CHANNELS: "DMA offload"}
+        sizes = by_folio_size(engines[series]).items()
+        found = {threads: gbps for (size, threads), gbps in sizes if size == folio_kb}
+    else:
+        found = {}
+    return {count: figure / found[1] for count, figure in found.items() if 1 in found}
+
+
 def by_fault_latency() -> dict[int, tuple[float, float]]:
     """Microseconds of a fault, before and after the patch, by threads: Wang, 2023."""
     found: dict[int, dict[str, float]] = {}

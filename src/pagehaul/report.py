@@ -12,19 +12,20 @@ import rich.table
 from rich.console import Console
 from rich.text import Text
 
-from pagehaul import fault_tables, plots
+from pagehaul import plots, scaling
+from pagehaul.captions import TCG_CAVEAT
 from pagehaul.errors import PagehaulError
-from pagehaul.results import Results, load
-from pagehaul.tables import (
-    TCG_CAVEAT,
-    Table,
-    all_published_tables,
-    experiment_table,
-    published_table,
-)
+from pagehaul.labels import Table
+from pagehaul.published_tables import all_published_tables, published_table
+from pagehaul.results import Results, Statement, load
+from pagehaul.tables import by_model, experiment_table
+from pagehaul.verdict import statements
 
 # Where stdout is not a terminal there is no width to keep to.
 _FILE_WIDTH = 160
+
+# The picture at the top of the page, if one of them was measured.
+_BEST = (scaling.NAME, "folio-count", "folio-size")
 
 _CSS = """
 :root { color-scheme: light dark; --ink: #1d2329; --soft: #5b6670; --paper: #fdfdfc;
@@ -44,6 +45,7 @@ th:first-child, td:first-child { text-align: left; }
 tbody tr:nth-child(even) { background: var(--stripe); }
 .caption, .facts { color: var(--soft); font-size: .85rem; max-width: 48rem; }
 .good { color: var(--good); } .bad { color: var(--bad); font-weight: bold; }
+.verdict { padding-left: 1.2rem; } .verdict li { margin: .2rem 0; }
 svg { max-width: 100%; height: auto; color: var(--ink); }
 details { margin-top: 2.5rem; } summary { cursor: pointer; font-weight: bold; }
 """
@@ -56,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tables, and write the page."""
+    """Print the tables and the verdict, and write the page."""
     loaded = [load(path) for path in args.files]
     for path, results in zip(args.files, loaded, strict=True):
         if len(loaded) > 1:
@@ -64,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
         for experiment in results.experiments():
             print_tables(results, experiment)
         print_summary(results)
+        print_verdict(results)
     if args.html is not None:
         write_html(loaded, args.html)
     return 0
@@ -75,11 +78,12 @@ def _console() -> Console:
 
 
 def print_tables(results: Results, experiment: str) -> None:
-    """Print an experiment's table and, where there are some, published figures beside it."""
-    _print(experiment_table(results, experiment))
-    beside = published_table(results, experiment)
-    if beside is not None:
-        _print(beside)
+    """Print an experiment's tables, one for each machine model, each beside published figures."""
+    for part in by_model(results, experiment):
+        _print(experiment_table(part, experiment))
+        beside = published_table(part, experiment)
+        if beside is not None:
+            _print(beside)
 
 
 def _print(table: Table) -> None:
@@ -98,23 +102,24 @@ def _print(table: Table) -> None:
 
 
 def print_summary(results: Results) -> None:
-    """Print what was verified, on what it ran, and what has to be known besides."""
+    """Print on what it ran, and what has to be known besides."""
     console = _console()
     for line in facts(results):
         console.print(Text(line))
-    console.print(Text(verdict(results), style="green" if sound(results) else "bold red"))
 
 
-def sound(results: Results) -> bool:
-    """Whether every page arrived, and with the right content."""
-    return not results.integrity.mismatches and not results.integrity.not_moved
+def print_verdict(results: Results) -> None:
+    """Print the verdict, each sentence green or red."""
+    console = _console()
+    for statement in verdict(results):
+        style = "green" if statement.good else "bold red"
+        mark = "good" if statement.good else "bad"
+        console.print(Text(f"{mark}: {statement.text}", style=style))
 
 
-def verdict(results: Results) -> str:
-    """One line on the content of the pages."""
-    integrity = results.integrity
-    text = f"{integrity.bytes_verified / 1e9:,.1f} GB verified, {integrity.mismatches} mismatches"
-    return text + (f", {integrity.not_moved} folios not moved" if integrity.not_moved else "")
+def verdict(results: Results) -> tuple[Statement, ...]:
+    """Return the verdict that goes with results, made of them if they have none."""
+    return results.verdict or statements(results)
 
 
 def facts(results: Results) -> list[str]:
@@ -136,7 +141,8 @@ def facts(results: Results) -> list[str]:
         lines.append(f"host: {host.get('cpu')}, {host.get('cpus')} CPUs")
     if environment.get("boots"):
         lines.append(f"boots: {', '.join(environment['boots'])}")
-    if any(machine.get("accelerator") == "tcg" for machine in machines.values()):
+    emulated = any(machine.get("accelerator") == "tcg" for machine in machines.values())
+    if emulated and any(row.clock == "host" for row in results.rows):
         lines.append(TCG_CAVEAT)
     return lines + [f"note: {note}" for note in environment.get("notes", [])]
 
@@ -152,17 +158,10 @@ def write_html(all_results: Sequence[Results], path: Path) -> None:
 def page(all_results: Sequence[Results]) -> str:
     """Return the HTML of a report."""
     parts = ["<h1>Pagehaul: page migration, measured</h1>"]
-    for results in all_results:
-        parts.append('<p class="facts">' + "<br>".join(map(escape, facts(results))) + "</p>")
-        mark = "good" if sound(results) else "bad"
-        parts.append(f'<p class="{mark}">{escape(verdict(results))}</p>')
-        for experiment in results.experiments():
-            parts.append(_html_table(experiment_table(results, experiment), "h2"))
-            if experiment not in fault_tables.MAKERS:
-                parts.append(plots.plot(results, experiment))
-            beside = published_table(results, experiment)
-            if beside is not None:
-                parts.append(_html_table(beside, "h3"))
+    for number, results in enumerate(all_results):
+        if number:
+            parts.append("<hr>")
+        parts += _html_results(results)
     parts.append("<details><summary>All published throughputs of page migration</summary>")
     parts += [_html_table(table, "h3") for table in all_published_tables()]
     parts.append("</details>")
@@ -172,6 +171,49 @@ def page(all_results: Sequence[Results]) -> str:
         f"<title>Pagehaul: page migration, measured</title>\n<style>{_CSS}</style>\n</head>\n"
         "<body>\n" + "\n".join(parts) + "\n</body>\n</html>\n"
     )
+
+
+def _html_results(results: Results) -> list[str]:
+    """Return what the page tells of one run: verdict and picture, then where it comes from."""
+    sentences = "\n".join(
+        f'<li class="{"good" if statement.good else "bad"}">{escape(statement.text)}</li>'
+        for statement in verdict(results)
+    )
+    parts = [f'<ul class="verdict">\n{sentences}\n</ul>']
+    shown = _picture(results)
+    if shown is not None:
+        parts.append(shown[2])
+    parts.append('<p class="facts">' + "<br>".join(map(escape, facts(results))) + "</p>")
+    for experiment in results.experiments():
+        for part in by_model(results, experiment):
+            parts.append(_html_table(experiment_table(part, experiment), "h2"))
+            if shown is None or shown[:2] != (experiment, part.rows[0].model):
+                parts.append(plots.plot(part, experiment))
+            beside = published_table(part, experiment)
+            if beside is not None:
+                parts.append(_html_table(beside, "h3"))
+    return [*parts, *_profiles(results)]
+
+
+def _picture(results: Results) -> tuple[str, str | None, str] | None:
+    """Return the first picture of the page, with its experiment and model, None without any."""
+    names = results.experiments()
+    for name in [*(each for each in _BEST if each in names), *names]:
+        for part in by_model(results, name):
+            svg = plots.plot(part, name)
+            if svg:
+                return name, part.rows[0].model, svg
+    return None
+
+
+def _profiles(results: Results) -> list[str]:
+    """Return the section of profiles, which profile.py has made."""
+    parts = []
+    for profile in results.environment.get("profiles", []):
+        if isinstance(profile, dict) and isinstance(profile.get("html"), str):
+            title = profile.get("title", "profile")
+            parts.append(f"<h3>{escape(str(title))}</h3>\n{profile['html']}")
+    return ["<h2>Profiles</h2>", *parts] if parts else []
 
 
 def _html_table(table: Table, heading: str) -> str:

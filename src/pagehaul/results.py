@@ -17,7 +17,7 @@ from typing import Any
 from pagehaul.errors import PagehaulError
 
 SCHEMA = 2
-KERNELS = ("vanilla", "pagehaul", "pcp-compound")
+KERNELS = ("vanilla", "pagehaul", "pcp-compound", "judge")
 METHODS = ("serial", "callers", "batch", "threads", "parallel", "dma", "hybrid", "faults")
 
 # What the clock of the measurement counts: virtual time of a machine model, the host's time, or
@@ -26,6 +26,9 @@ CLOCKS = ("virtual", "host", "instructions")
 
 # Counts of instructions that are further than this from their median are told of.
 DETERMINISM = 0.005
+
+# In virtual time, repetitions that are further apart than this part of their median are marked.
+REPEATABLE = 0.02
 
 # How far a stored figure may be from the one computed of the stored measurements: rounding only.
 _TOLERANCE = 1e-3
@@ -220,6 +223,12 @@ class Row:
     def machine(self) -> tuple[str, str | None, int]:
         """What ran it: only rows of one machine are compared with each other."""
         return self.clock, self.model, self.cpus
+
+    @property
+    def repeats(self) -> bool:
+        """Whether all repetitions came to the same figure, as they should in virtual time."""
+        apart = max(self.gbps) - min(self.gbps)
+        return self.clock != "virtual" or apart <= REPEATABLE * self.median_gbps
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -12,8 +12,10 @@ from pagehaul import plots, report
 from pagehaul.cli import main
 from pagehaul.experiments import Shape
 from pagehaul.experiments.policy import AUTOMATIC, forced
+from pagehaul.labels import Column, shape_label
+from pagehaul.published_tables import published_table
 from pagehaul.results import Hog, Integrity, Remap, Results, Row, Touch, Touches, compare, dump
-from pagehaul.tables import Column, experiment_table, published_table, shape_label
+from pagehaul.tables import experiment_table
 
 
 def row(
@@ -262,8 +264,8 @@ def test_stalls_are_compared_by_all_touches() -> None:
     table = experiment_table(results(), "stall")
     shape = "2 MB x 64"
     assert table.rows == (
-        (shape, "vanilla", "900", "0.2", "2.0", "1.00", "9.0", "9", "0.5 (1.00)", "1.00x"),
-        (shape, "2 CPUs", "800", "0.2", "2.5", "1.25", "9.5", "9", "0.4 (0.75)", "1.50x"),
+        (shape, "vanilla", "900", "0.2", "2.0 (1.00)", "9.0", "9", "0.5 (1.00)", "1.00x"),
+        (shape, "2 CPUs", "800", "0.2", "2.5 (1.25)", "9.5", "9", "0.4 (0.75)", "1.50x"),
     )
     assert "Accelerator: tcg" in table.caption
 
@@ -279,8 +281,8 @@ def test_stalls_of_which_the_longest_were_kept() -> None:
     table = experiment_table(Results({}, compare(rows), Integrity(1, 0, 0)), "stall")
     shape, longest = "2 MB x 64", ("9.5", "9", "0.4 (0.75)", "1.00x")
     assert table.rows[1:] == (
-        (shape, "2 CPUs", "", "", "", "", *longest),
-        (shape, "2 CPUs, copy", "5", "0.0", "0.0", "", *longest),
+        (shape, "2 CPUs", "", "", "", *longest),
+        (shape, "2 CPUs, copy", "5", "0.0", "0.0", *longest),
     )
 
 
@@ -335,10 +337,10 @@ def test_busy_machines_and_their_hogs() -> None:
 def test_both_published_busy_tables_stand_beside_the_measured_priorities() -> None:
     table = published_table(results(), "busy")
     assert table is not None
-    assert table.header[:4] == ("folios", "priority", "measured, 2 CPUs", "published, 1 thr.")
-    cells = {row[:2]: row[2:] for row in table.rows}
-    assert cells["64 KB x 256", "normal"] == (
-        "1.10x",
+    assert table.header[:5] == ("folios", "priority", "whose", "1 thr.", "2 thr.")
+    cells = {row[:3]: row[3:] for row in table.rows}
+    assert cells["64 KB x 256", "normal", "here"] == ("", "1.10x", "", "", "", "")
+    assert cells["64 KB x 256", "normal", "published"] == (
         "0.57x",
         "0.67x",
         "0.01x",
@@ -346,8 +348,10 @@ def test_both_published_busy_tables_stand_beside_the_measured_priorities() -> No
         "0.62x",
         "0.56x",
     )
-    assert cells["64 KB x 256", "high"][:3] == ("0.90x", "0.75x", "0.63x")
-    assert cells["64 KB x 32", "normal"][0] == ""
+    assert cells["64 KB x 256", "high", "here"][1] == "0.90x"
+    assert cells["64 KB x 256", "high", "published"][:2] == ("0.75x", "0.63x")
+    # Published, but not measured.
+    assert ("64 KB x 32", "normal", "here") not in cells
 
 
 @pytest.mark.parametrize("accelerator", ["tcg", "kvm"])
@@ -376,9 +380,10 @@ def test_cpu_time_is_told_beside_what_channels_copied(accelerator: str) -> None:
 def test_published_dma_figures_stand_beside_measured_ones() -> None:
     sizes = published_table(results(), "dma-folio-size")
     assert sizes is not None
-    assert sizes.header[-1] == "published, 16 chan., GB/s"
-    (large,) = (line for line in sizes.rows if line[0] == "2 MB")
-    assert large[-1] == "55.45"
+    assert sizes.header[-1] == "16 chan."
+    large = {line[1]: line[2:] for line in sizes.rows if line[0] == "2 MB"}
+    assert large["published, GB/s"][-1] == "55.45"
+    assert large["here"] == ("", "", "0.50x", "", "")
     counts = published_table(results(), "dma-folio-count")
     assert counts is not None
     measured = {line[0]: line[1:] for line in counts.rows}
@@ -397,16 +402,24 @@ def test_placements_stand_side_by_side_and_carry_a_warning(accelerator: str) -> 
 def test_published_ratios_stand_beside_measured_ones() -> None:
     table = published_table(results(), "folio-count")
     assert table is not None
-    (line,) = (line for line in table.rows if line[0] == "2 MB x 64")
-    # Measured batch and 2 CPUs, then published 1, 2, 4, 8, 16, 32 threads by 9.40 GB/s of vanilla.
-    assert line[1:] == ("0.95x", "1.50x", "0.78x", "1.48x", "3.23x", "5.53x", "8.18x", "8.45x")
+    lines = {line[1]: line[2:] for line in table.rows if line[0] == "2 MB x 64"}
+    # One CPU is a batch that the caller copies alone.
+    assert lines["here"][0] == "0.95x"
+    assert lines["here, copy"][:3] == ("0.95x", "1.50x", "")
+    # 1, 2, 4, 8, 16, 32 threads by 9.40 GB/s of vanilla.
+    assert lines["published"] == ("0.78x", "1.48x", "3.23x", "5.53x", "8.18x", "8.45x")
     assert "NVIDIA Grace" in table.caption
     sizes = published_table(results(), "folio-size")
     assert sizes is not None
-    assert sizes.rows[0] == ("4 KB", "0.95x", "1.50x", "1.72", "1.93", "2.00", "2.07", "2.04")
+    (base,) = (line[2:] for line in sizes.rows if line[:2] == ("4 KB", "published, GB/s"))
+    assert base == ("1.72", "1.93", "2.00", "2.07", "2.04")
     classic = published_table(results(), "classic")
     assert classic is not None
-    assert classic.rows[0][1:4] == ("0.95x", "1.50x", "1.57 GB/s")
+    assert [line[1:] for line in classic.rows[:3]] == [
+        ("here, batch", "0.95x"),
+        ("here, 2 CPUs, copy", "1.50x"),
+        ("published, Vanilla", "1.57 GB/s"),
+    ]
     placement = published_table(results(), "placement")
     assert placement is not None
     assert placement.rows[2] == ("4", "2.00x", "1.50x", "29.94", "10.99")
@@ -479,10 +492,25 @@ def test_ids_of_plots_do_not_collide() -> None:
 
 
 def test_a_mismatch_is_seen() -> None:
-    assert "0 mismatches" in report.verdict(results())
-    assert '<p class="bad">' in report.page([results(mismatches=3)])
-    assert '<p class="good">' in report.page([results()])
-    assert not report.sound(results(mismatches=1))
+    page = report.page([results(mismatches=3)])
+    assert '<li class="bad">Verified: 1.0 GB, 3 mismatches.</li>' in page
+    assert '<li class="good">Verified: 1.0 GB, 0 mismatches.</li>' in report.page([results()])
+
+
+def test_the_page_begins_with_verdict_and_picture() -> None:
+    page = report.page([results()])
+    places = [page.index(part) for part in ('<ul class="verdict">', "<svg", "folio-count: ")]
+    assert places == sorted(places)
+    # It is of folio-count, whose section has no second one.
+    assert "<svg" not in page[places[2] : page.index("folio-size: ")]
+
+
+def test_profiles_have_a_place() -> None:
+    profiles = [{"title": "2 MB <x> 64", "html": "<p>copy_mc 40%</p>"}, {"title": "nothing"}]
+    made = results()
+    page = report.page([replace(made, environment={**made.environment, "profiles": profiles})])
+    assert "<h2>Profiles</h2>\n<h3>2 MB &lt;x&gt; 64</h3>\n<p>copy_mc 40%</p>" in page
+    assert "Profiles" not in report.page([made])
 
 
 def test_the_verb_prints_tables_and_writes_the_page(
