@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from pagehaul.experiments.policy import AUTOMATIC
-from pagehaul.labels import case_label, column_label, column_of, cpus_label, shared_column_of
+from pagehaul.labels import case_label, column_label, cpus_label, shared_column_of
 from pagehaul.results import Row, Statement
 from pagehaul.table_cells import case_text
 
@@ -14,7 +14,7 @@ LEAST = 0.98
 
 def cell_text(row: Row) -> str:
     """Return a cell for people: experiment, what moved on how many CPUs, method, and model."""
-    texts = [row.experiment, case_text(row), column_label(column_of(row))]
+    texts = [row.experiment, case_text(row), column_label(shared_column_of(row))]
     return ", ".join([*texts, f"model {row.model}"] if row.model else texts)
 
 

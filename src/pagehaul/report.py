@@ -135,7 +135,7 @@ def facts(results: Results) -> list[str]:
         + (", quick run" if environment.get("quick") else "")
     )
     for name, machine in machines.items():
-        described = ", ".join(f"{key} {value}" for key, value in machine.items())
+        described = ", ".join(f"{key} {_listed(value)}" for key, value in machine.items() if value)
         lines.append(f"machine {name}: {described}")
     if host:
         lines.append(f"host: {host.get('cpu')}, {host.get('cpus')} CPUs")
@@ -145,6 +145,10 @@ def facts(results: Results) -> list[str]:
     if emulated and any(row.clock == "host" for row in results.rows):
         lines.append(TCG_CAVEAT)
     return lines + [f"note: {note}" for note in environment.get("notes", [])]
+
+
+def _listed(value: object) -> str:
+    return "/".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def write_html(all_results: Sequence[Results], path: Path) -> None:

@@ -37,8 +37,8 @@ def case_key(row: Row) -> tuple[str, int, int, int]:
 
 
 def case_text(row: Row) -> str:
-    """Return a case and its machine for people: 4 KB x 8, 2 CPUs."""
-    return f"{case_label(row)}, {cpus_label(row.cpus)}" if row.cpus else case_label(row)
+    """Return a case and its machine for people: 4 KB x 8 on 2 CPUs."""
+    return f"{case_label(row)} on {cpus_label(row.cpus)}" if row.cpus else case_label(row)
 
 
 def throughput(row: Row, rows: Sequence[Row]) -> str:

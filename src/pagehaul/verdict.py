@@ -190,11 +190,11 @@ def _virtual_time(results: Results) -> Statement | None:
     text = f"Virtual time: {len(virtual) - len(restless)} of {len(virtual)} cells repeat within "
     text += f"{REPEATABLE:.0%}"
     good = not restless
-    slices: Mapping[str, int] = results.environment.get("slices", {})
-    if slices.get("slices"):
-        forced = slices.get("forced", 0)
-        text += f"; {forced:,} of {slices['slices']:,} slices ended by force"
-        good = good and forced <= _MOST_FORCED * slices["slices"]
+    guests: Sequence[Mapping[str, int]] = results.environment.get("simulation", [])
+    slices, forced = (sum(guest.get(name, 0) for guest in guests) for name in ("slices", "forced"))
+    if slices:
+        text += f"; {forced:,} of {slices:,} slices ended by force"
+        good = good and forced <= _MOST_FORCED * slices
     return Statement(f"{text}.", good)
 
 
