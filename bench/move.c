@@ -4,6 +4,7 @@
 #include <linux/mempolicy.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,13 @@
 
 #define STATUS_UNSET		INT_MIN
 
+static cpu_set_t allowed_cpus;	/* those of this process when a move began */
+
 struct caller {
 	const struct region *region;
 	unsigned long first;
 	unsigned long folios;
+	unsigned long index;
 	pthread_barrier_t *barrier;
 	uint64_t start_ns;
 	uint64_t end_ns;
@@ -25,13 +29,35 @@ struct caller {
 	int error;
 };
 
+/*
+ * Several callers have a CPU each, as far as there are some: what is measured is how
+ * they get along in the kernel, and not where the scheduler happens to put them.
+ */
+static void take_cpu(unsigned long index)
+{
+	cpu_set_t wanted;
+	unsigned long left = index % CPU_COUNT(&allowed_cpus);
+
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &allowed_cpus) || left--)
+			continue;
+		CPU_ZERO(&wanted);
+		CPU_SET(cpu, &wanted);
+		if (sched_setaffinity(0, sizeof(wanted), &wanted) < 0)
+			perror("movebench: sched_setaffinity");
+		return;
+	}
+}
+
 static void *call_move_pages(void *argument)
 {
 	struct caller *caller = argument;
 	const struct region *r = caller->region;
 
-	if (caller->barrier)
+	if (caller->barrier) {
+		take_cpu(caller->index);
 		pthread_barrier_wait(caller->barrier);
+	}
 	caller->start_ns = now_ns();
 	caller->rc = syscall(SYS_move_pages, 0, caller->folios, r->addresses + caller->first,
 			     r->targets + caller->first, r->status + caller->first,
@@ -60,6 +86,10 @@ uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *sta
 		region.targets[i] = node;
 		region.status[i] = STATUS_UNSET;
 	}
+	if (sched_getaffinity(0, sizeof(allowed_cpus), &allowed_cpus) < 0) {
+		fail("sched_getaffinity: %s", strerror(errno));
+		return 0;
+	}
 	pthread_barrier_init(&barrier, NULL, nr_callers);
 	for (unsigned long i = 0; i < nr_callers; i++) {
 		unsigned long last = region.folios * (i + 1) / nr_callers;
@@ -68,6 +98,7 @@ uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *sta
 			.region = &region,
 			.first = first,
 			.folios = last - first,
+			.index = i,
 			.barrier = nr_callers > 1 ? &barrier : NULL,
 		};
 		first = last;
@@ -82,6 +113,8 @@ uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *sta
 	for (unsigned long i = 1; i < nr_callers; i++)
 		pthread_join(threads[i], NULL);
 	pthread_barrier_destroy(&barrier);
+	if (nr_callers > 1 && sched_setaffinity(0, sizeof(allowed_cpus), &allowed_cpus) < 0)
+		perror("movebench: sched_setaffinity");
 
 	for (unsigned long i = 0; i < nr_callers; i++) {
 		if (callers[i].rc < 0) {

@@ -137,7 +137,9 @@ static void pass_turn(void)
 	for (i = 0; i < nr_cpus; i++) {
 		struct cpu *cpu = &cpus[i];
 
-		if (cpu->state != READY && cpu->state != WAKING)
+		if (cpu->state == WAKING)
+			return;
+		if (cpu->state != READY)
 			continue;
 		if (!best || cpu->time < best->time) {
 			second = best ? best->time : FOREVER;
@@ -161,8 +163,6 @@ static void pass_turn(void)
 		return;
 	}
 	advance(best->time);
-	if (best->state == WAKING)
-		return;
 	until = deadline;
 	if (second != FOREVER && second + model.slice_ns * PS_PER_NS < until)
 		until = second + model.slice_ns * PS_PER_NS;
@@ -304,8 +304,9 @@ static void wake_cpu(struct cpu *cpu)
 	cpu->sampled = cpu->time;
 	cpu->state = WAKING;
 	totals.wakes++;
-	/* Who runs must not get far ahead of the one that begins now. */
-	shorten_turn(cpu->time + model.slice_ns * PS_PER_NS);
+	/* Who woke it goes on when it has come: it may be woken again, or for nothing. */
+	if (me)
+		shorten_turn(cpu_now(me));
 }
 
 void cpu_resumes(qemu_plugin_id_t id, unsigned int index)
