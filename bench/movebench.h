@@ -16,16 +16,21 @@
 #define MAX_KNOBS		16
 #define MAX_STATUSES		16
 
-/* A knob whose name begins so is a sysctl. */
+/* A knob whose name begins so is a sysctl, or a switch that only some kernels for tests have. */
 #define SYSCTL_PREFIX		"vm."
 #define SYSCTL_DIR		"/proc/sys/vm"
+#define DEBUG_PREFIX		"debug."
+#define DEBUGFS			"/sys/kernel/debug"
+#define DEBUG_DIR		DEBUGFS "/migrate_copy"
 
 struct cell {
 	const char *label;
 	unsigned long folio_kb;
 	unsigned long folios;
-	unsigned long reps;
-	unsigned long warmups;
+	unsigned long reps;		/* timed repetitions, each of one or more moves */
+	unsigned long ways;		/* moves of a repetition at least, and what it has multiples of */
+	unsigned long at_least_us;	/* a repetition goes on until it has taken so long */
+	unsigned long warmups;		/* moves that are not timed */
 	unsigned long callers;
 	unsigned long from;
 	unsigned long to;

@@ -20,7 +20,10 @@ static void usage(FILE *file)
 	      "  -l, --label TEXT     name of the cell, repeated in its JSON\n"
 	      "  -s, --folio-kb N     size of a folio in KiB, a power of two (4)\n"
 	      "  -n, --folios N       number of folios (1024)\n"
-	      "  -r, --reps N         timed moves (5)\n"
+	      "  -r, --reps N         timed repetitions (5)\n"
+	      "  -W, --ways N         moves of a repetition, there and back and so on (1)\n"
+	      "  -a, --at-least US    a repetition goes on until its moves have taken so long;\n"
+	      "                       verify after the last of them where that can be (0: no)\n"
 	      "  -w, --warmups N      moves before them that are not timed (1)\n"
 	      "  -c, --callers N      threads that each move a part, all at once (1)\n"
 	      "  -f, --from NODE      node the memory starts on (0)\n"
@@ -28,7 +31,8 @@ static void usage(FILE *file)
 	      "  -H, --hugetlb        hugetlb pages, not transparent ones\n"
 	      "  -k, --knob NAME=VAL  write VAL to " MIGRATE_COPY_DIR "/NAME for this cell;\n"
 	      "                       may be repeated; an error on a kernel without it;\n"
-	      "                       " SYSCTL_PREFIX "NAME is " SYSCTL_DIR "/NAME\n"
+	      "                       " SYSCTL_PREFIX "NAME is " SYSCTL_DIR "/NAME, and\n"
+	      "                       " DEBUG_PREFIX "NAME is " DEBUG_DIR "/NAME\n"
 	      "  -S, --seed N         seed of the pattern (1)\n"
 	      "  -x, --touch US       a thread reads a page of the memory every US microseconds\n"
 	      "                       while it moves; tell how long the reads take (0: none)\n"
@@ -53,6 +57,8 @@ static const struct option long_options[] = {
 	{ "folio-kb", required_argument, NULL, 's' },
 	{ "folios", required_argument, NULL, 'n' },
 	{ "reps", required_argument, NULL, 'r' },
+	{ "ways", required_argument, NULL, 'W' },
+	{ "at-least", required_argument, NULL, 'a' },
 	{ "warmups", required_argument, NULL, 'w' },
 	{ "callers", required_argument, NULL, 'c' },
 	{ "from", required_argument, NULL, 'f' },
@@ -75,12 +81,12 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 	int option;
 
 	*cell = (struct cell) {
-		.label = "", .folio_kb = BASE_KB, .folios = 1024, .reps = 5, .warmups = 1,
+		.label = "", .folio_kb = BASE_KB, .folios = 1024, .reps = 5, .ways = 1, .warmups = 1,
 		.callers = 1, .from = 0, .to = 1, .seed = 1,
 	};
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "p:T:l:s:n:r:w:c:f:t:Hk:S:x:R:g:C:mh", long_options,
-				     NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "p:T:l:s:n:r:W:a:w:c:f:t:Hk:S:x:R:g:C:mh",
+				     long_options, NULL)) != -1) {
 		switch (option) {
 		case 'p':
 		case 'T':
@@ -101,6 +107,12 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 			break;
 		case 'r':
 			cell->reps = parse_number(optarg, 1, 1000000);
+			break;
+		case 'W':
+			cell->ways = parse_number(optarg, 1, 1000);
+			break;
+		case 'a':
+			cell->at_least_us = parse_number(optarg, 0, 1000000000);
 			break;
 		case 'w':
 			cell->warmups = parse_number(optarg, 0, 1000000);

@@ -81,7 +81,7 @@ def test_faultbench_understands_the_lines_of_the_plan(faultbench: str) -> None:
     """A node that no machine has, and a switch that no other kernel has."""
     cells = EXPERIMENTS["compaction-latency"].cells(Size(True, 2, 1152))
     named = [("compaction-latency", cell) for cell in cells]
-    effort = bench.EFFORTS["faults", True]
+    effort = bench.effort_of(machines.Place("faults", 2), quick=True)
     turns = bench.turns(named, ("pagehaul",), effort, (1021, 1022), 0)
     found = subprocess.run(
         [faultbench, "--plan=-"],
@@ -97,7 +97,7 @@ def test_faultbench_understands_the_lines_of_the_plan(faultbench: str) -> None:
 
 
 def test_what_needs_another_kernel_or_long_is_measured_when_it_is_named() -> None:
-    assert {"pft", "kernbench", "pft-path-length", "busy-counted"} == {
+    assert {"pft", "kernbench", "pft-path-length", "busy-counted", "judge"} == {
         name for name, experiment in EXPERIMENTS.items() if experiment.on_request
     }
     assert all(e.on_request for e in EXPERIMENTS.values() if e.kernels)

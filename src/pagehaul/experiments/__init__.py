@@ -11,13 +11,16 @@ from pagehaul.experiments import (
     folio_count,
     folio_size,
     hugetlb,
+    judge,
     non_temporal,
     path_length,
     pcp_compound,
     placement,
     policy,
     reasons,
+    scaling,
     stall,
+    validation,
 )
 from pagehaul.experiments.cell import Cell, Experiment, Shape, Size
 
@@ -27,6 +30,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         path_length.EXPERIMENT,
+        scaling.EXPERIMENT,
         folio_count.EXPERIMENT,
         folio_size.EXPERIMENT,
         classic.EXPERIMENT,
@@ -48,6 +52,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         dma.CPU_FREED,
         pcp_compound.PFT_PATH_LENGTH,
         busy.COUNTED_EXPERIMENT,
+        validation.EXPERIMENT,
+        judge.EXPERIMENT,
     )
 }
 

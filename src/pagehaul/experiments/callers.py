@@ -10,7 +10,7 @@ FULL_TOTAL_MB = 512
 
 
 def _cells(size: Size) -> tuple[Cell, ...]:
-    total_mb = min(QUICK_TOTAL_MB if size.quick else FULL_TOTAL_MB, size.node_mb)
+    total_mb = size.most_mb(QUICK_TOTAL_MB, FULL_TOTAL_MB)
     shapes = [Shape(folio_kb, total_mb * 1024 // folio_kb) for folio_kb in FOLIO_KB]
     cells: list[Cell] = []
     for shape in size.fitting(shapes):
@@ -20,5 +20,10 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 
 
 EXPERIMENT = Experiment(
-    "callers", "Several callers on vanilla beside one caller on Pagehaul", "parallel", _cells
+    "callers",
+    "Several callers on vanilla beside one caller on Pagehaul",
+    "parallel",
+    _cells,
+    cpus=(4, 8, 16),
+    quick_cpus=(4,),
 )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 BASE_PAGE = 4096
+PAGE_KB = BASE_PAGE // 1024
 PMD_KB = 2048
 
 # Where the knobs of the engine of DMA channels are, below those of Pagehaul.
@@ -14,6 +15,13 @@ GIGANTIC_KB = 1024 * 1024
 
 # Of Pagehaul with one caller, in the order in which they are measured.
 METHODS = ("serial", "batch", "threads", "parallel")
+
+# CPUs of the machines of virtual time.
+CPUS = (1, 2, 4, 8, 16)
+
+# MiB of one cell in virtual time: the moves of one caller take more than 5 ms.
+VIRTUAL_QUICK_MB = 64
+VIRTUAL_FULL_MB = 256
 
 
 @dataclass(frozen=True)
@@ -131,7 +139,7 @@ class Cell:
 
     @property
     def ways(self) -> int:
-        """Moves that make one repetition: there and back where that can be, else one."""
+        """Moves that make one repetition at least: there and back where that can be, else one."""
         return 2 if self.shape.returns and self.reason is None and self.load is None else 1
 
     @property
@@ -145,35 +153,47 @@ class Size:
     """How much to measure: a quick run or a full one, on `cpus` CPUs.
 
     node_mb is the memory, in MiB, that one node can give to the pages being moved; gigantic_pages
-    is the number of hugetlb pages of 1 GB that each node has besides.
+    is the number of hugetlb pages of 1 GB that each node has besides. model names the machine model
+    of virtual time, None where the clock is another one.
     """
 
     quick: bool
     cpus: int
     node_mb: int
     gigantic_pages: int = 0
+    model: str | None = None
 
     def fitting(self, shapes: Iterable[Shape]) -> tuple[Shape, ...]:
         """Return the shapes for which a node has memory."""
         return tuple(shape for shape in shapes if shape.bytes <= self.node_mb << 20)
 
+    def most_mb(self, quick: int, full: int) -> int:
+        """Return how many MiB to move: so many, but in virtual time no more than are enough."""
+        wanted, enough = (quick, VIRTUAL_QUICK_MB) if self.quick else (full, VIRTUAL_FULL_MB)
+        return min(wanted, self.node_mb, enough if self.model else wanted)
+
     def thread_counts(self) -> tuple[int, ...]:
-        """2, 4, 8, ... up to the number of CPUs, which is always among them when it is above 1."""
-        counts = [1 << n for n in range(1, self.cpus.bit_length()) if 1 << n <= self.cpus]
-        if self.cpus > 1 and self.cpus not in counts:
-            counts.append(self.cpus)
-        return tuple(counts)
+        """2, 4, 8, ... up to the number of CPUs, which is always among them when it is above 1.
+
+        In virtual time all CPUs only: fewer are measured on machines that have no more.
+        """
+        if self.model:
+            return (self.cpus,) if self.cpus > 1 else ()
+        return powers_of_two(2, self.cpus)
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A published table: its cells, and the machine it needs.
 
-    machine is "parallel", CPUs that really run at once; "icount", one CPU that counts its
-    instructions; "busy-icount", the same, with others that want it; "dies", CPUs of two dies on the
-    first node, and slower memory on a second one; "dma", the same as "parallel" with DMA channels;
-    "faults", CPUs that run at once, with little memory; or "fault-icount", one that counts its
-    instructions. The latter two run faultbench.
+    machine is "parallel", CPUs that run at once; "icount", one CPU that counts its instructions;
+    "busy-icount", the same, with others that want it; "dies", CPUs of two dies on the first node,
+    and slower memory on a second one; "dma", the same as "parallel" with DMA channels; "faults",
+    CPUs that run at once, with little memory; or "fault-icount", one that counts its instructions.
+    The latter two run faultbench.
+    In virtual time it is measured on machines of so many CPUs each, in a quick run of quick_cpus,
+    and on those of the named machine models, where it does not matter which the run is for. One
+    that is about_caches is left out then: none are modelled.
     packages are those of Debian whose programs it runs. One that is guest_only does what no
     machine should suffer that is used for something else. One that is on_request is measured only
     when it is named. kernels are those that it needs besides vanilla's and Pagehaul's.
@@ -187,6 +207,24 @@ class Experiment:
     guest_only: bool = False
     on_request: bool = False
     kernels: tuple[str, ...] = ()
+    cpus: tuple[int, ...] = CPUS
+    quick_cpus: tuple[int, ...] = CPUS
+    models: tuple[str, ...] = ()
+    about_caches: bool = False
+
+    def machine_sizes(self, quick: bool) -> tuple[int, ...]:
+        """Numbers of CPUs of the machines that it is measured on in virtual time."""
+        return self.quick_cpus if quick else self.cpus
+
+
+def powers_of_two(first: int, last: int) -> tuple[int, ...]:
+    """Return powers of two from `first`, which is one, to `last`, which is always among them."""
+    counts = [first]
+    while counts[-1] * 2 <= last:
+        counts.append(counts[-1] * 2)
+    if counts[-1] < last:
+        counts.append(last)
+    return tuple(count for count in counts if count <= last)
 
 
 def compare_methods(

@@ -13,4 +13,6 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return compare_methods(size.fitting(SHAPES), size, methods)
 
 
-EXPERIMENT = Experiment("classic", "100,000 base pages and 195 huge pages", "parallel", _cells)
+EXPERIMENT = Experiment(
+    "classic", "100,000 base pages and 195 huge pages", "parallel", _cells, quick_cpus=(4,)
+)

@@ -21,8 +21,7 @@ SETTINGS = {"batch_pages": "8192"}
 
 
 def _by_size(size: Size) -> tuple[Shape, ...]:
-    total_mb = folio_size.QUICK_TOTAL_MB if size.quick else folio_size.FULL_TOTAL_MB
-    total_kb = min(total_mb, size.node_mb) * 1024
+    total_kb = size.most_mb(folio_size.QUICK_TOTAL_MB, folio_size.FULL_TOTAL_MB) * 1024
     folio_kb = QUICK_KB if size.quick else folio_size.FOLIO_KB
     return size.fitting(Shape(kb, total_kb // kb) for kb in folio_kb)
 
@@ -56,13 +55,39 @@ def _hybrid_cells(size: Size) -> tuple[Cell, ...]:
     return _cells(_by_size(size), methods)
 
 
+# The caller is the only one that copies beside the channels, if anybody does.
+_CPUS = (1, 2, 4)
+_QUICK_CPUS = (2,)
+
 FOLIO_SIZE = Experiment(
-    "dma-folio-size", "Copies by DMA channels, by folio size", "dma", _folio_size_cells
+    "dma-folio-size",
+    "Copies by DMA channels, by folio size",
+    "dma",
+    _folio_size_cells,
+    cpus=_CPUS,
+    quick_cpus=_QUICK_CPUS,
 )
 FOLIO_COUNT = Experiment(
-    "dma-folio-count", "Copies by one DMA channel, by number of folios", "dma", _folio_count_cells
+    "dma-folio-count",
+    "Copies by one DMA channel, by number of folios",
+    "dma",
+    _folio_count_cells,
+    cpus=_CPUS,
+    quick_cpus=_QUICK_CPUS,
 )
-HYBRID = Experiment("hybrid", "Copies by the CPU, by DMA channels, by both", "dma", _hybrid_cells)
+HYBRID = Experiment(
+    "hybrid",
+    "Copies by the CPU, by DMA channels, by both",
+    "dma",
+    _hybrid_cells,
+    cpus=_CPUS,
+    quick_cpus=_QUICK_CPUS,
+)
 CPU_FREED = Experiment(
-    "cpu-freed", "CPU time of copies by the CPU and by DMA channels", "dma", _hybrid_cells
+    "cpu-freed",
+    "CPU time of copies by the CPU and by DMA channels",
+    "dma",
+    _hybrid_cells,
+    cpus=_CPUS,
+    quick_cpus=_QUICK_CPUS,
 )

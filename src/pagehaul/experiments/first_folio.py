@@ -54,5 +54,9 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 
 
 EXPERIMENT = Experiment(
-    "first-folio", "Until the first and the last folio are accessible again", "parallel", _cells
+    "first-folio",
+    "Until the first and the last folio are accessible again",
+    "parallel",
+    _cells,
+    quick_cpus=(8,),
 )

@@ -13,4 +13,6 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return compare_methods(size.fitting(shapes), size)
 
 
-EXPERIMENT = Experiment("folio-count", "Throughput by number of folios", "parallel", _cells)
+EXPERIMENT = Experiment(
+    "folio-count", "Throughput by number of folios", "parallel", _cells, quick_cpus=(8,)
+)

@@ -25,4 +25,4 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return cells
 
 
-EXPERIMENT = Experiment("hugetlb", "hugetlb pages", "parallel", _cells)
+EXPERIMENT = Experiment("hugetlb", "hugetlb pages", "parallel", _cells, quick_cpus=(8,))

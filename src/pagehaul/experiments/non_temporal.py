@@ -29,5 +29,9 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 
 
 EXPERIMENT = Experiment(
-    "non-temporal", "Copies through the caches, and past them", "parallel", _cells
+    "non-temporal",
+    "Copies through the caches, and past them",
+    "parallel",
+    _cells,
+    about_caches=True,
 )

@@ -92,6 +92,7 @@ PFT = Experiment(
     guest_only=True,
     on_request=True,
     kernels=("pcp-compound",),
+    quick_cpus=(4,),
 )
 PFT_PATH_LENGTH = Experiment(
     "pft-path-length",
@@ -110,4 +111,5 @@ KERNBENCH = Experiment(
     guest_only=True,
     on_request=True,
     kernels=("pcp-compound",),
+    quick_cpus=(2,),
 )

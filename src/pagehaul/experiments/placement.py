@@ -13,7 +13,9 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     cells: list[Cell] = []
     for shape in size.fitting(QUICK if size.quick else FULL):
         cells += [Cell(shape, "vanilla", "serial"), Cell(shape, "pagehaul", "serial")]
-        for count in size.thread_counts():
+        # Half of them, so that there is a choice, and all.
+        some = (size.cpus // 2, size.cpus) if size.model else size.thread_counts()
+        for count in (count for count in some if count > 1):
             cells += [
                 Cell(shape, "pagehaul", "parallel", count, settings={"placement": placement})
                 for placement in PLACEMENTS
@@ -21,4 +23,11 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-EXPERIMENT = Experiment("placement", "Helpers spread over caches, or in one first", "dies", _cells)
+EXPERIMENT = Experiment(
+    "placement",
+    "Helpers spread over caches, or in one first",
+    "dies",
+    _cells,
+    cpus=(4, 8, 16),
+    quick_cpus=(8,),
+)

@@ -8,7 +8,7 @@ the kernel: the same estimate of what is faster would decide in it otherwise.
 
 from collections.abc import Mapping
 
-from pagehaul.experiments.cell import BASE_PAGE, Cell, Experiment, Shape, Size
+from pagehaul.experiments.cell import PAGE_KB, Cell, Experiment, Shape, Size
 
 QUICK = {4: (1, 8, 32, 128, 512, 2048, 16384)}
 FULL = {4: (1, 8, 32, 128, 512, 2048, 8192, 65536), 64: (1, 2, 8, 32, 128, 4096), 2048: (1, 2, 128)}
@@ -27,10 +27,9 @@ AUTOMATIC: Mapping[str, str] = {
 # What the kernel copies at a time is no more than so many folios, and no more than a batch.
 _COPY_FOLIOS = 64
 _BATCH_KB = 2048
-_PAGE_KB = BASE_PAGE // 1024
 
 
-def _copy_kb(shape: Shape) -> int:
+def copy_kb(shape: Shape) -> int:
     """Return how much of a shape the kernel copies at a time, in KiB."""
     return min(shape.bytes // 1024, shape.folio_kb * _COPY_FOLIOS, _BATCH_KB)
 
@@ -40,7 +39,7 @@ def forced(shape: Shape, threads: int) -> dict[str, str]:
 
     No more of them are asked than there are chunks, of which there must be enough.
     """
-    share_kb = _copy_kb(shape) // threads // _PAGE_KB * _PAGE_KB
+    share_kb = copy_kb(shape) // threads // PAGE_KB * PAGE_KB
     return {**FORCED, "chunk_kb": str(min(_DEFAULT_CHUNK_KB, share_kb))}
 
 
@@ -64,11 +63,13 @@ def _cells(size: Size) -> tuple[Cell, ...]:
             for method in ("threads", "parallel")
             for count in size.thread_counts()
             # Nobody can share a page.
-            if count * _PAGE_KB <= _copy_kb(shape)
+            if count * PAGE_KB <= copy_kb(shape)
         ]
         most = max(size.thread_counts(), default=1)
         cells.append(Cell(shape, "pagehaul", "parallel", most, settings=AUTOMATIC))
     return tuple(cells)
 
 
-EXPERIMENT = Experiment("policy", "Small and large moves, by every method", "parallel", _cells)
+EXPERIMENT = Experiment(
+    "policy", "Small and large moves, by every method", "parallel", _cells, quick_cpus=(2, 16)
+)

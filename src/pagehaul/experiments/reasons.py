@@ -29,10 +29,12 @@ QUICK_KB = dict.fromkeys(NODES, (4,)) | dict.fromkeys(("demotion", "promotion"),
 
 def _cells(size: Size) -> tuple[Cell, ...]:
     quick = size.quick
-    total_kb = min(QUICK_TOTAL_MB if quick else FULL_TOTAL_MB, size.node_mb) * 1024
+    total_kb = size.most_mb(QUICK_TOTAL_MB, FULL_TOTAL_MB) * 1024
     methods: tuple[str, ...] = METHODS
     if quick:
-        methods, size = QUICK_METHODS, replace(size, cpus=min(size.cpus, QUICK_CPUS))
+        methods = QUICK_METHODS
+    if quick and size.model is None:
+        size = replace(size, cpus=min(size.cpus, QUICK_CPUS))
     cells: list[Cell] = []
     sizes = QUICK_KB if quick else FULL_KB
     for reason, nodes in NODES.items():
@@ -48,4 +50,5 @@ EXPERIMENT = Experiment(
     "dies",
     _cells,
     guest_only=True,
+    quick_cpus=(8,),
 )

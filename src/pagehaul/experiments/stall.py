@@ -14,10 +14,17 @@ TOUCH_US = 200
 
 
 def _cells(size: Size) -> tuple[Cell, ...]:
-    total_mb = min(QUICK_TOTAL_MB if size.quick else FULL_TOTAL_MB, size.node_mb)
+    total_mb = size.most_mb(QUICK_TOTAL_MB, FULL_TOTAL_MB)
     shapes = [Shape(folio_kb, total_mb * 1024 // folio_kb) for folio_kb in FOLIO_KB]
     cells = compare_methods(size.fitting(shapes), size)
     return tuple(replace(cell, touch_us=TOUCH_US) for cell in cells)
 
 
-EXPERIMENT = Experiment("stall", "Waits for memory that moves", "parallel", _cells)
+EXPERIMENT = Experiment(
+    "stall",
+    "Waits for memory that moves",
+    "parallel",
+    _cells,
+    # The thread that reads has a CPU, or takes one from who moves.
+    quick_cpus=(2, 8),
+)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line of `bench`."""
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from rich.markup import escape
+
+from pagehaul import build, cprogs, host, kernbench, models, report, ui, verdict
+from pagehaul.bench.measure import measure
+from pagehaul.errors import PagehaulError
+from pagehaul.experiments import EXPERIMENTS, Experiment
+from pagehaul.machines import Guests, Host, Machine
+from pagehaul.paths import REPO, cache_dir
+from pagehaul.results import Results, dump
+
+_MOST_BOOTS = 1000
+_MOST_CPUS = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's options."""
+    parser.add_argument("--quick", action="store_true", help="fewer and smaller cells")
+    parser.add_argument(
+        "--cpus",
+        type=_cpus,
+        nargs="+",
+        metavar="N",
+        help="measure on guests of so many CPUs instead of 1 to 32, as each experiment does",
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        choices=models.names(),
+        metavar="NAME",
+        help="measure in virtual time, as on this machine; may be repeated: "
+        f"{', '.join(models.names())}; without it as on {models.DEFAULT}, or on KVM where it works",
+    )
+    parser.add_argument(
+        "--boots",
+        type=_boots,
+        metavar="N",
+        help="measure everything in N boots of the kernels instead of 1 to 4: more samples, where "
+        "the machine is restless",
+    )
+    parser.add_argument(
+        "--experiment",
+        action="append",
+        choices=EXPERIMENTS,
+        metavar="NAME",
+        help=f"only this one; may be repeated: {', '.join(EXPERIMENTS)}; without it all are "
+        f"measured, but for {', '.join(_on_request())}",
+    )
+    parser.add_argument("--tables", action="store_true", help="print all tables, too")
+    parser.add_argument("--json", type=Path, metavar="F", help="write the results to F, too")
+    parser.add_argument("--html", type=Path, metavar="F", help="write a page with plots to F")
+    parser.add_argument(
+        "--host",
+        action="store_true",
+        help="measure the running kernel of this machine, which needs two nodes with memory",
+    )
+
+
+def _number(text: str, most: int) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 0 < int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {most}")
+    return int(text)
+
+
+def _boots(text: str) -> int:
+    return _number(text, _MOST_BOOTS)
+
+
+def _cpus(text: str) -> int:
+    return _number(text, _MOST_CPUS)
+
+
+def _on_request() -> tuple[str, ...]:
+    return tuple(name for name, experiment in EXPERIMENTS.items() if experiment.on_request)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print and write; 1 when a page's content or node was wrong."""
+    for path in (args.json, args.html):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise PagehaulError(f"cannot write {path}: its directory does not exist")
+    if args.host and (args.cpus or args.model):
+        raise PagehaulError("--cpus and --model are for guests, not for --host")
+    names = args.experiment or [name for name in EXPERIMENTS if name not in _on_request()]
+    wanted = [experiment for name, experiment in EXPERIMENTS.items() if name in names]
+    host.require(*(name for experiment in wanted for name in experiment.packages))
+    on_part = report.print_tables if args.tables else _tell_part
+    machine = _machine(args, wanted)
+    results = measure(wanted, machine, quick=args.quick, boots=args.boots, on_part=on_part)
+    results = replace(results, verdict=verdict.statements(results))
+    stored = _store(results)
+    if args.json is not None:
+        dump(results, args.json)
+    if args.html is not None:
+        report.write_html([results], args.html)
+    report.print_verdict(results)
+    ui.console.print(f"Results: {escape(str(stored))}", soft_wrap=True)
+    return 1 if results.integrity.mismatches or results.integrity.not_moved else 0
+
+
+def _machine(args: argparse.Namespace, wanted: list[Experiment]) -> Machine:
+    if args.host:
+        return Host(cprogs.build_static(REPO / "bench") / "movebench")
+    more = [name for experiment in wanted for name in experiment.kernels]
+    kernels = {name: build.build(name) for name in dict.fromkeys(("vanilla", "pagehaul", *more))}
+    program = cprogs.build_static(REPO / "bench") / "movebench"
+    if any(experiment.name == "kernbench" for experiment in wanted):
+        kernbench.write_commands(kernels["pagehaul"], args.quick)
+    return Guests(program, kernels, tuple(args.cpus or ()), tuple(args.model or ()))
+
+
+def _tell_part(results: Results, experiment: str) -> None:
+    """Say in a line what came out of an experiment: the tables are not printed."""
+    rows = results.of(experiment)
+    ratios = [row.vs_vanilla for row in rows if row.kernel == "pagehaul" and row.vs_vanilla]
+    text = f"{experiment}: {len(rows)} cells"
+    if ratios:
+        text += f", {min(ratios):.2f} to {max(ratios):.2f} times the unmodified kernel's speed"
+    ui.console.print(f"[bold]{escape(text)}[/]", soft_wrap=True)
+
+
+def _store(results: Results) -> Path:
+    """Keep the results in the cache, and return where."""
+    directory = cache_dir() / "results"
+    directory.mkdir(exist_ok=True)
+    path = directory / f"bench-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    dump(results, path)
+    return path
