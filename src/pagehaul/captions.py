@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 
 from pagehaul.experiments import EXPERIMENTS
+from pagehaul.labels import case_text, column_label, shared_column_of
 from pagehaul.results import REPEATABLE, Results, Row
 
 TCG_CAVEAT = (
@@ -78,9 +79,16 @@ def ran_on(results: Results, experiment: str) -> str:
 
 
 def _marks(rows: Sequence[Row]) -> str:
-    if all(row.repeats for row in rows):
+    """Return the footnote of marked figures: how far apart the repetitions of each are."""
+    told = [
+        f"{case_text(row)}, {column_label(shared_column_of(row))} "
+        f"{min(row.gbps) / row.median_gbps - 1:+.0%} to {max(row.gbps) / row.median_gbps - 1:+.0%}"
+        for row in rows
+        if not row.repeats
+    ]
+    if not told:
         return ""
-    return f" {MARK}: repetitions differ by more than {REPEATABLE:.0%}: slowest to fastest."
+    return f" {MARK}: repetitions differ by more than {REPEATABLE:.0%}: {'; '.join(told)}."
 
 
 def channels_caveat(results: Results, experiment: str) -> str:

@@ -8,8 +8,15 @@ from typing import NamedTuple
 from pagehaul.experiments.policy import AUTOMATIC, FORCED, is_forced
 from pagehaul.results import METHODS, Row
 
-# Threads of a column that has a thread on every CPU, on machines of any size.
+# Threads of a column that has one on every CPU, or on a part of them, on machines of any size.
 ALL_CPUS = 0
+HALF_OF_CPUS = -1
+QUARTER_OF_CPUS = -2
+_ANY_SIZE = {
+    ALL_CPUS: ("all CPUs", "a caller a CPU"),
+    HALF_OF_CPUS: ("half of the CPUs", "a caller for two CPUs"),
+    QUARTER_OF_CPUS: ("a quarter of the CPUs", "a caller for four CPUs"),
+}
 
 
 class Column(NamedTuple):
@@ -63,6 +70,11 @@ def cpus_label(cpus: int) -> str:
     return "1 CPU" if cpus == 1 else f"{cpus} CPUs"
 
 
+def case_text(row: Row) -> str:
+    """Return a case and its machine for people: 4 KB x 8 on 2 CPUs."""
+    return f"{case_label(row)} on {cpus_label(row.cpus)}" if row.cpus else case_label(row)
+
+
 def column_of(row: Row) -> Column:
     """Return the column a row belongs to."""
     # What it takes to force a choice depends on what is moved: the choice is the same.
@@ -73,16 +85,17 @@ def column_of(row: Row) -> Column:
 def shared_column_of(row: Row) -> Column:
     """Return the column of a row in a table of several machines: all CPUs of one are ALL_CPUS."""
     column = column_of(row)
-    every = row.threads == row.cpus and row.method in ("callers", "threads", "parallel")
-    return column._replace(threads=ALL_CPUS) if every else column
+    if row.method not in ("callers", "threads", "parallel") or row.threads == 1:
+        return column
+    parts = {1: ALL_CPUS, 2: HALF_OF_CPUS, 4: QUARTER_OF_CPUS}
+    return column._replace(threads=parts.get(row.cpus / row.threads, row.threads))
 
 
 def column_label(column: Column) -> str:
     """Return a column for people."""
     kernel, method, threads, settings, channels = column
     of_them = f"{channels} channel{'s' if channels > 1 else ''}"
-    cpus = "all CPUs" if threads == ALL_CPUS else f"{threads} CPUs"
-    callers = "a caller a CPU" if threads == ALL_CPUS else f"{threads} callers"
+    cpus, callers = _ANY_SIZE.get(threads, (f"{threads} CPUs", f"{threads} callers"))
     labels = {
         "serial": "vanilla" if kernel == "vanilla" else "off",
         "callers": f"{kernel}, {callers}",
@@ -109,11 +122,11 @@ def order(column: Column) -> tuple[bool, int, int, int, bool]:
 
     What the kernel chooses stands behind what it is compared with.
     """
-    every = column.threads == ALL_CPUS
+    of_any_size = column.threads in _ANY_SIZE
     return (
         column.kernel != "vanilla",
         METHODS.index(column.method),
-        1 << 16 if every else column.threads,
+        (1 << 16) + column.threads if of_any_size else column.threads,
         column.channels,
         dict(column.settings) == AUTOMATIC,
     )

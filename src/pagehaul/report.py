@@ -2,6 +2,7 @@
 """The `report` verb: results as tables in the terminal, and as one self-contained page."""
 
 import argparse
+import textwrap
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -87,7 +88,12 @@ def print_tables(results: Results, experiment: str) -> None:
 
 
 def _print(table: Table) -> None:
-    drawn = rich.table.Table(
+    _console().print(drawn(table))
+
+
+def drawn(table: Table) -> rich.table.Table:
+    """Return a table for the terminal, with heads no wider than what is below them."""
+    made = rich.table.Table(
         title=Text(table.title),
         caption=Text(table.caption),
         title_justify="left",
@@ -95,10 +101,17 @@ def _print(table: Table) -> None:
         box=rich.box.SIMPLE_HEAD,
     )
     for number, head in enumerate(table.header):
-        drawn.add_column(Text(head), justify="left" if number == 0 else "right")
+        words = head.split() or [""]
+        width = max(len(text) for text in [*words, *(row[number] for row in table.rows)])
+        made.add_column(
+            Text("\n".join(textwrap.wrap(head, width))),
+            justify="right" if number else "left",
+            # On a narrow terminal a figure may break, but must not lose its end.
+            overflow="fold",
+        )
     for row in table.rows:
-        drawn.add_row(*(Text(cell) for cell in row))
-    _console().print(drawn)
+        made.add_row(*(Text(cell) for cell in row))
+    return made
 
 
 def print_summary(results: Results) -> None:

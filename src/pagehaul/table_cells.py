@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from pagehaul.captions import MARK
-from pagehaul.labels import case_label, cpus_label
+from pagehaul.labels import case_label
 from pagehaul.results import Row, find_baseline, is_baseline
 
 _T = TypeVar("_T")
@@ -36,24 +36,18 @@ def case_key(row: Row) -> tuple[str, int, int, int]:
     return *row.case, row.cpus
 
 
-def case_text(row: Row) -> str:
-    """Return a case and its machine for people: 4 KB x 8 on 2 CPUs."""
-    return f"{case_label(row)} on {cpus_label(row.cpus)}" if row.cpus else case_label(row)
-
-
 def throughput(row: Row, rows: Sequence[Row]) -> str:
     """Return the speed of a row: the baseline's in GB/s, that of others by the baseline's.
 
-    In virtual time repetitions agree: the slowest and the fastest stand there only if they do not.
+    In virtual time repetitions agree: the slowest and the fastest stand below the table if not.
     """
     ratio = None if is_baseline(row, rows) else row.vs_vanilla
     by = row.median_gbps / ratio if ratio else 1.0
     unit = "x" if ratio else ""
     text = f"{row.median_gbps / by:.2f}{unit}"
-    if row.clock == "virtual" and row.repeats:
-        return text
-    mark = MARK if row.clock == "virtual" else ""
-    return f"{text}{mark} ({min(row.gbps) / by:.2f}-{max(row.gbps) / by:.2f})"
+    if row.clock == "virtual":
+        return text if row.repeats else text + MARK
+    return f"{text} ({min(row.gbps) / by:.2f}-{max(row.gbps) / by:.2f})"
 
 
 def with_baseline(

@@ -13,8 +13,9 @@ from pagehaul import (
     validation,
 )
 from pagehaul.experiments.dma import CPU_FREED
-from pagehaul.experiments.policy import AUTOMATIC
+from pagehaul.experiments.policy import AUTOMATIC, FORCED
 from pagehaul.labels import (
+    Column,
     Table,
     column_label,
     column_of,
@@ -38,6 +39,9 @@ CHANCE_CAVEAT = (
     "The fastest of several figures owes something to chance: where all choices are equally fast, "
     "the ratio is below 1."
 )
+
+# Methods without the feature, which have no settings.
+_PLAIN = ("serial", "callers")
 
 _Maker = Callable[[Results, str], Table]
 
@@ -86,7 +90,11 @@ def _throughput_table(results: Results, experiment: str) -> Table:
     cells = {(case_key(row), head_of(row)): row for row in rows}
     judged = any(row.settings == AUTOMATIC for row in rows)
     baseline = next((head for head in heads if head.method == "serial"), None)
-    labels = {head: f"{column_label(head)}{', GB/s' * (head == baseline)}" for head in heads}
+    common = _common_settings(heads)
+    labels = {
+        head: column_label(_less(head, common)) + (", GB/s" if head == baseline else "")
+        for head in heads
+    }
     header = list(case_cells(rows[0], rows)) + list(labels.values())
     body = []
     for key, first in _first_of_cases(rows).items():
@@ -95,13 +103,29 @@ def _throughput_table(results: Results, experiment: str) -> Table:
             row = cells.get((key, head))
             line.append("" if row is None else throughput(row, rows))
         if judged:
-            line.append(_by_best_fixed([row for row in rows if case_key(row) == key]))
+            line.append(_by_best_fixed([row for row in rows if case_key(row) == key], head_of))
         body.append(tuple(line))
     if judged:
         header.append("automatic by best fixed")
     caption = _throughput_caption(results, experiment, list(labels.values()), judged)
+    if common:
+        settings = ", ".join(f"{name} {value}" for name, value in common)
+        caption += f" All columns but those of vanilla and off: {settings}."
     title = captions.title(results, experiment)
     return Table(title, caption, tuple(header), tuple(body))
+
+
+def _common_settings(heads: Sequence[Column]) -> tuple[tuple[str, str], ...]:
+    """Return the settings that need not be in the head of each column."""
+    ours = [dict(head.settings).items() for head in heads if head.method not in _PLAIN]
+    shared = [item for item in ours[0] if all(item in each for each in ours)] if ours else []
+    # The name of a choice is shorter than its settings.
+    named = any(dict(head.settings) in (FORCED, AUTOMATIC) for head in heads)
+    return () if named else tuple(shared)
+
+
+def _less(head: Column, common: Sequence[tuple[str, str]]) -> Column:
+    return head._replace(settings=tuple(item for item in head.settings if item not in common))
 
 
 def _first_of_cases(rows: Sequence[Row]) -> dict[tuple[str, int, int, int], Row]:
@@ -130,7 +154,7 @@ def _throughput_caption(
     return caption + captions.channels_caveat(results, experiment)
 
 
-def _by_best_fixed(of_case: Sequence[Row]) -> str:
+def _by_best_fixed(of_case: Sequence[Row], head_of: Callable[[Row], Column]) -> str:
     """Return, for people, the speed of the kernel's own choice by that of the best other one."""
     ours = [row for row in of_case if row.kernel != "vanilla"]
     fixed = [row for row in ours if row.settings != AUTOMATIC]
@@ -138,7 +162,9 @@ def _by_best_fixed(of_case: Sequence[Row]) -> str:
     if automatic is None or not fixed:
         return ""
     best = max(fixed, key=lambda row: row.median_gbps)
-    return f"{automatic.median_gbps / best.median_gbps:.2f} ({column_label(column_of(best))})"
+    # Whoever is to help is forced to: that need not be said.
+    name = column_label(head_of(best)).removesuffix(", forced")
+    return f"{automatic.median_gbps / best.median_gbps:.2f} ({name})"
 
 
 def _fault_table(results: Results, experiment: str) -> Table:

@@ -238,7 +238,7 @@ def test_the_kernels_own_choice_is_compared_with_the_best_other_one() -> None:
     rows.append(row("policy", "parallel", (3.0,) * 3, threads=2, settings=dict(AUTOMATIC)))
     made = Results({}, compare(rows), Integrity(1, 0, 0))
     table = experiment_table(made, "policy")
-    assert table.rows[0][-1] == "0.75 (2 CPUs, copy, forced)"
+    assert table.rows[0][-1] == "0.75 (2 CPUs, copy)"
     assert "owes something to chance" in table.caption
     # Without one of the two there is nothing to compare.
     alone = Results({}, compare([rows[0], rows[-1]]), Integrity(1, 0, 0))
