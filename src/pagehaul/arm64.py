@@ -8,35 +8,16 @@ our selftests and our modules.
 """
 
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pagehaul import cprogs, debian, host
+from pagehaul import cprogs, debian, host, initramfs
 from pagehaul.build import Kernel, modules
 from pagehaul.errors import PagehaulError
 
 # The processors that Linux sees. QEMU counts two more, of another kind, which it does not start.
 CPUS = 2
 _BOARD_CPUS = 4
-
-# Where in the guest the command's script and its input are.
-SCRIPT = "/pagehaul/run.sh"
-STDIN = "/pagehaul/stdin"
-
-# Whatever becomes of the script, the guest ends; should it be init itself that ends, by a panic.
-_INIT = f"""\
-#!/bin/sh
-/bin/busybox mount -t proc proc /proc
-/bin/busybox --install -s /bin
-mount -t sysfs sysfs /sys
-mount -t devtmpfs devtmpfs /dev
-mount -t debugfs debugfs /sys/kernel/debug
-mount -t tmpfs tmpfs /run
-mount -t tmpfs tmpfs /tmp
-sh {SCRIPT}
-poweroff -f
-"""
 
 
 def command(
@@ -67,22 +48,11 @@ def command(
     ]
 
 
-def make_initramfs(kernel: Kernel, files: Mapping[str, str], work: Path) -> Path:
-    """Make the guest's files in `work`, with `files`, by their paths in the guest; return them."""
-    root = work / "root"
-    for name in ("bin", "dev", "proc", "root", "run", "sys", "tmp"):
-        (root / name).mkdir(parents=True)
-    shutil.copy(_busybox(), root / "bin/busybox")
-    (root / "bin/sh").symlink_to("busybox")
-    for program in _selftests(kernel):
-        shutil.copy(program, root / "bin" / program.name)
-    _install_modules(kernel, root)
-    for path, text in {"/init": _INIT, **files}.items():
-        target = root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
-    (root / "init").chmod(0o755)
-    return _pack(root, work / "initramfs")
+def make_initramfs(kernel: Kernel, texts: Mapping[str, str], work: Path) -> Path:
+    """Make the guest's files in `work`, with `texts`, by their paths in the guest; return them."""
+    copies = {f"/bin/{program.name}": program for program in _selftests(kernel)}
+    copies |= _modules(kernel, work / "modules")
+    return initramfs.make(work, _busybox(), texts, copies)
 
 
 def _busybox() -> Path:
@@ -101,40 +71,19 @@ def _selftests(kernel: Kernel) -> list[Path]:
     return sorted(path for path in output.iterdir() if path.name.startswith("migrate_"))
 
 
-def _install_modules(kernel: Kernel, root: Path) -> None:
-    """Put our modules where modprobe finds them."""
-    directory = root / "lib/modules" / kernel.release
+def _modules(kernel: Kernel, work: Path) -> dict[str, Path]:
+    """Return our modules, and what modprobe needs to find them, by their paths in the guest."""
+    directory = work / "lib/modules" / kernel.release
     for module in modules(kernel):
         target = directory / "kernel" / module.relative_to(kernel.tree)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(module, target)
     if not directory.exists():
-        return
+        return {}
     # depmod misses what a whole installation has.
     for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
         (directory / name).touch()
     depmod = host.find_command("depmod") or "depmod"
-    _run([depmod, "--basedir", str(root), kernel.release])
-
-
-def _pack(root: Path, archive: Path) -> Path:
-    """Make an archive of `root` in which everything belongs to root."""
-    names = "\0".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
-    command = ["cpio", "--create", "--null", "--format=newc", "--owner=0:0", "--quiet"]
-    _run([*command, f"--file={archive}"], root, names)
-    return archive
-
-
-def _run(command: Sequence[str], cwd: Path | None = None, stdin: str = "") -> None:
-    """Run one of the small tools that make the files of a guest."""
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        input=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise PagehaulError(f"{command[0]} failed: {done.stdout.strip()}")
+    initramfs.run([depmod, "--basedir", str(work), kernel.release])
+    files = (path for path in work.rglob("*") if path.is_file())
+    return {f"/{path.relative_to(work)}": path for path in files}

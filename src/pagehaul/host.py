@@ -16,6 +16,7 @@ from pagehaul.ui import console, step
 _PROBES = {
     "bc": "bc",
     "bison": "bison",
+    "busybox-static": "busybox",
     "ccache": "ccache",
     "cpio": "cpio",
     "debhelper": "dh",

@@ -25,63 +25,31 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import arm64, host, ui
+from pagehaul import arm64, host, initramfs, qemu, qemu_options, simulation, ui
 from pagehaul.arches import X86_64
 from pagehaul.build import CHECKING_VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
-from pagehaul.paths import REPO, cache_dir, log_dir
+from pagehaul.guest import MODULE_MB as MODULE_MB
+from pagehaul.guest import Guest as Guest
+from pagehaul.guest_console import Console
+from pagehaul.kvm import kvm_works as kvm_works
+from pagehaul.paths import REPO, cache_dir, log_dir, read_record
 from pagehaul.ui import kill_group
-
-# Console lines that an error repeats.
-_TAIL_LINES = 25
 
 # How often a guest is booted, at most, while QEMU's emulation brings it down.
 _BOOTS = 6
+
+# What the simulator counted, in the directory of a guest.
+_REPORT = "simulation.json"
+
+# Guests that begin in the same second have logs of their own.
+_LOGS = (f"{os.getpid()}.{number}" for number in itertools.count(1))
 
 # Seconds a guest may take to power off once its command has ended.
 _POWER_OFF_S = 60.0
 
 # Seconds a guest may go on after it reported a hang, so that the reports of all tasks get out.
 _HANG_GRACE_S = 15.0
-
-# The probe of KVM: the device, and the seconds that it gives a kernel to print its first line, and
-# to boot to its end.
-_KVM = Path("/dev/kvm")
-_KVM_FIRST_LINE_S = 5.0
-_KVM_BOOT_S = 20.0
-
-# What a healthy kernel never prints. The patterns match at the start of a message, so that a
-# program that quotes such a line in a message of its own does not count.
-_SPLATS = re.compile(
-    r"Kernel panic - not syncing"
-    r"|Oops: |Oops\[#|Internal error: "
-    r"|(?:watchdog: )?BUG[: ]"
-    r"|kernel BUG at "
-    r"|WARNING: "
-    r"|general protection fault"
-    r"|[Uu]nable to handle (?:kernel|page fault)"
-    r"|INFO: (?:task .* blocked for more than|possible |suspicious |trying to register )"
-    r"|(?:rcu: )?INFO: rcu_\w+ .*stall"
-    r"|watchdog: .*hard LOCKUP"
-    r"|UBSAN: |KCSAN: "
-    r"|kmemleak: \d+ new suspected memory leaks"
-    r"|pagealloc: (?:memory corruption|single bit error)"
-    # Who looks for mistakes, and gives up: from there on its silence says nothing.
-    r"|DMA-API: (?:cacheline tracking ENOMEM|debugging out of memory)"
-    r"|ODEBUG: Out of memory"
-    r"|kmemleak: (?:Memory pool empty|Cannot allocate a kmemleak_object|.*\bdisabled\b)"
-    r"|turning off the locking correctness validator"
-)
-_HANGS = re.compile(r"INFO: task|(?:rcu: )?INFO: rcu_|watchdog: ")
-# RCU's report of a stall: whom it waits for, with what it says of CPUs that idle, and the CPU on
-# which its own thread should run.
-_STALL = re.compile(r"rcu: INFO: rcu_\w+ detected stalls")
-_STALLED = re.compile(
-    r"rcu: \s+(?:(\d+)-(\S)\S+ \(.* fqs=\d+( \(false positive\?\))?|Tasks blocked )"
-)
-_STARVED = re.compile(r"rcu: rcu_\w+ kthread starved for .* ->cpu=(\d+)$")
-# "[    1.234567] ", with the caller's id where the kernel prints one: "[    1.2][   T12] ".
-_TIMESTAMP = re.compile(r"^(?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
 
 # Runs in the guest as root. The command writes into pipes that `cat` empties into the ports: a port
 # can be opened once only, and programs reopen their own /dev/stdout. A daemon that the command left
@@ -140,83 +108,13 @@ class EmulationBroke(GuestError):
         self.began = began  # whether the guest's command had begun
 
 
-# MiB of a module of memory: of a block, as the kernel counts.
-MODULE_MB = 128
-
-
-@dataclass(frozen=True)
-class Guest:
-    """The machine to boot.
-
-    cpus are spread evenly over the first `nodes` nodes, whole runs of neighbours to one node, and
-    memory_mb (MiB) evenly over all nodes; memory_only_nodes come after those with CPUs, further
-    away from every other node, as CXL memory is. modules of MODULE_MB each are on the first node
-    besides, and can be taken out while the guest runs. topology is the tail of qemu's -smp, such as
-    "sockets=1,dies=2,cores=2,threads=1". accel "auto" is KVM where a guest really boots on it, else
-    TCG. icount counts one nanosecond an instruction, on one CPU under TCG. in_turn has all CPUs
-    emulated by one thread, where the kernel's code is patched so often that QEMU would trip over
-    it (see EmulationBroke). append is for the kernel command line.
-    """
-
-    cpus: int = 2
-    nodes: int = 2
-    memory_only_nodes: int = 0
-    modules: int = 0
-    memory_mb: int = X86_64.memory_mb
-    topology: str | None = None
-    accel: str = "auto"
-    icount: bool = False
-    in_turn: bool = False
-    append: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Raise PagehaulError for a machine that cannot be."""
-        if self.cpus < 1:
-            raise PagehaulError("a guest needs at least one CPU")
-        if self.nodes < 1 or self.memory_only_nodes < 0:
-            raise PagehaulError("a guest needs at least one node with CPUs")
-        if self.modules < 0:
-            raise PagehaulError("a guest has no fewer than 0 modules of memory")
-        if self.accel not in ("auto", "kvm", "tcg"):
-            raise PagehaulError(f"unknown accelerator {self.accel!r}: use auto, kvm or tcg")
-        if self.icount and (self.cpus != 1 or self.accel == "kvm"):
-            raise PagehaulError("counting instructions needs one CPU and TCG")
-        if self.memory_mb < 256 * (self.nodes + self.memory_only_nodes):
-            raise PagehaulError("a guest needs at least 256 MiB a node")
-        if self.topology is not None and not re.fullmatch(r"\w+=\d+(,\w+=\d+)*", self.topology):
-            raise PagehaulError(
-                f"topology {self.topology!r} is not like sockets=1,dies=2,cores=2,threads=1"
-            )
-
-    def total_mb(self) -> int:
-        """MiB of all that it has, modules and all."""
-        return self.memory_mb + self.modules * MODULE_MB
-
-    def node_memory_mb(self) -> list[int]:
-        """MiB of each node; multiples of 128, the size of a memory block, but for the last."""
-        count = self.nodes + self.memory_only_nodes
-        share = self.memory_mb // count // 128 * 128
-        return [share] * (count - 1) + [self.memory_mb - share * (count - 1)]
-
-    def node_cpus(self) -> list[range]:
-        """CPUs of each node that may have some; empty where there are more nodes than CPUs."""
-        bounds = [-(-self.cpus * node // self.nodes) for node in range(self.nodes + 1)]
-        return [range(low, high) for low, high in itertools.pairwise(bounds)]
-
-    def default_topology(self) -> str:
-        """Tail of qemu's -smp: a socket a node, so that no two nodes share a cache."""
-        sockets = sum(1 for cpus in self.node_cpus() if cpus)
-        if self.cpus % sockets:
-            sockets = self.cpus
-        return f"sockets={sockets},cores={self.cpus // sockets},threads=1"
-
-
 @dataclass(frozen=True)
 class Result:
     """What a guest's command gave.
 
     returncode is the command's, stdout and stderr its output; log is the console's log; seconds is
-    the guest's whole life, boot included; accel is what it ran on, "kvm" or "tcg".
+    the guest's whole life, boot included, by the host's clock; accel is what it ran on, "kvm" or
+    "tcg". simulation is what the simulator counted in a guest in virtual time.
     """
 
     returncode: int
@@ -225,6 +123,7 @@ class Result:
     log: Path
     seconds: float
     accel: str
+    simulation: dict[str, object] | None = None
 
 
 def run(
@@ -239,6 +138,7 @@ def run(
     on_restart: Callable[[], None] | None = None,
     allow: Sequence[str] = (),
     watched: Sequence[Path] = (),
+    files: Sequence[Path] | None = None,
     stop: threading.Event | None = None,
 ) -> Result:
     """Boot `kernel` in `guest`, run `command` as root with the repository as working directory.
@@ -247,11 +147,13 @@ def run(
 
     timeout, in seconds, covers the boot. on_output gets ("stdout"|"stderr", data) as it comes.
     allow are regular expressions of console messages that would be an error otherwise. watched are
-    directories in which the guest is to see what changes on the host meanwhile. stop is for another
-    thread to set, to end the guest. A non-zero exit status is the caller's business; GuestError is
-    raised, with the last lines of the console, when the kernel panics, oopses, warns or hangs, when
-    the guest ends before its command, and when the time is up or the guest is stopped. The
-    console's log is kept in any case.
+    directories in which the guest is to see what changes on the host while it runs. With files,
+    programs with their libraries, the guest sees these at their paths, and nothing else of the
+    host's: then a guest in virtual time has the same history each time. stop is for another thread
+    to set, to end the guest. A non-zero exit status is the caller's business; GuestError is raised,
+    with the last lines of the console, when the kernel panics, oopses, warns or hangs, when the
+    guest ends before its command, and when the time is up or the guest is stopped. The console's
+    log is kept in any case.
 
     A guest that the emulation itself brings down is booted again, and its log kept beside that of
     the next one; once the command has begun, only if there is on_restart, which is told to forget
@@ -259,14 +161,25 @@ def run(
     """
     guest = _prepare(kernel, guest)
     if log is None:
-        log = log_dir() / f"guest-{kernel.label}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        log = log_dir() / f"guest-{kernel.label}-{time.strftime('%Y%m%d-%H%M%S')}-{next(_LOGS)}.log"
     log = log.absolute()
     log.parent.mkdir(parents=True, exist_ok=True)
     for boot in itertools.count(1):
         work = Path(tempfile.mkdtemp(prefix="guest-", dir=cache_dir()))
         try:
             return _run(
-                kernel, guest, command, timeout, log, stdin, on_output, allow, watched, work, stop
+                kernel,
+                guest,
+                command,
+                timeout,
+                log,
+                stdin,
+                on_output,
+                allow,
+                watched,
+                files,
+                work,
+                stop,
             )
         except EmulationBroke as broken:
             if boot == _BOOTS or (broken.began and on_restart is None):
@@ -294,12 +207,16 @@ def _run(
     on_output: Callable[[str, bytes], None] | None,
     allow: Sequence[str],
     watched: Sequence[Path],
+    files: Sequence[Path] | None,
     work: Path,
     stop: threading.Event | None,
 ) -> Result:
     x86 = kernel.arch is X86_64
     if x86:
-        boot = _boot_x86(kernel, guest, command, stdin, watched, work)
+        if files is None:
+            boot = _boot_x86(kernel, guest, command, stdin, watched, work)
+        else:
+            boot = _boot_sealed(kernel, guest, command, stdin, files, work)
     else:
         boot = _boot_arm64(kernel, guest, command, stdin, work)
     streams = {name: bytearray() for name in ("stdout", "stderr", "status")}
@@ -308,7 +225,7 @@ def _run(
     with log.open("wb") as log_file, selectors.DefaultSelector() as selector:
         log_file.write(f"$ {shlex.join(boot)}\n".encode())
         log_file.flush()
-        console = _Console(allow)
+        console = Console(allow)
         process = subprocess.Popen(
             boot,
             env=_environment() if x86 else None,
@@ -362,7 +279,8 @@ def _run(
             for descriptor in fifos.values():
                 os.close(descriptor)
     seconds = time.monotonic() - started
-    what = f"the {kernel.label} guest ({guest.accel})"
+    how = guest.accel if guest.model is None else f"virtual time, {guest.model.name}"
+    what = f"the {kernel.label} guest ({how})"
     if console.splat is not None:
         complaint = console.report(f"{what}: the kernel complained: {console.splat}", log)
         if guest.accel == "tcg" and console.blames_emulation():
@@ -372,10 +290,17 @@ def _run(
         raise GuestError(console.report(f"{what}: {overdue}", log))
     status = streams["status"].decode().strip()
     if not status.isdigit():
+        if guest.model is not None and not any(streams.values()):
+            _check_simulation(console.text(), log)
         report = console.report(f"{what} ended before its command did", log)
         if _crashed(work):
             raise EmulationBroke(report, began=any(streams.values()))
         raise GuestError(report)
+    counted = None
+    if guest.model is not None:
+        counted = read_record(work / _REPORT)
+        if not counted:
+            raise GuestError(console.report(f"{what}: the simulator left no report", log))
     return Result(
         returncode=int(status),
         stdout=streams["stdout"].decode(errors="replace"),
@@ -383,13 +308,24 @@ def _run(
         log=log,
         seconds=seconds,
         accel=guest.accel,
+        simulation=counted,
     )
 
 
-def _wrapper(work: Path, qemu: str) -> Path:
-    """Make a program that runs qemu, and writes down how that ended: virtme-ng does not tell."""
+def _check_simulation(printed: str, log: Path) -> None:
+    """Raise GuestError if QEMU printed that it could not begin to simulate."""
+    line = simulation.failure(printed)
+    if line is not None:
+        raise GuestError(f"virtual time did not start: {line}; the whole log is in {log}")
+
+
+def _wrapper(work: Path, program: str) -> Path:
+    """Make a program that runs QEMU, and writes down how that ended: virtme-ng does not tell.
+
+    program is the script's lines that run it, up to its options.
+    """
     path = work / "qemu"
-    path.write_text(_WRAPPER.replace("@QEMU@", qemu), encoding="utf-8")
+    path.write_text(_WRAPPER.replace("@QEMU@", program), encoding="utf-8")
     path.chmod(0o755)
     return path
 
@@ -402,6 +338,13 @@ def _crashed(work: Path) -> bool:
 
 def _prepare(kernel: Kernel, guest: Guest) -> Guest:
     """Return `guest` as it can be had; PagehaulError if it cannot."""
+    if guest.model is not None:
+        if kernel.arch is not X86_64:
+            raise PagehaulError(f"no virtual time on {kernel.arch.name}")
+        simulation.check(guest)
+        _check_memory(guest)
+        simulation.simulator()
+        return replace(guest, accel="tcg")
     for group in kernel.arch.guest:
         host.need_for(group)
     if kernel.arch is X86_64:
@@ -437,26 +380,73 @@ def _boot_x86(
         stdin_file.write_text(stdin, encoding="utf-8")
     script = work / "run.sh"
     script.write_text(_script(command, str(REPO), str(stdin_file)), encoding="utf-8")
-    ports = _ports(work, "virtio-serial-pci")
-    vng = _vng(kernel, guest, [*_machine(guest), *ports], [REPO, work])
-    # virtme-ng hands it to a shell.
-    vng.append(f"--qemu={shlex.quote(str(_wrapper(work, 'qemu-system-x86_64')))}")
+    ports = qemu_options.ports(work, "virtio-serial-pci")
+    vng = _vng(kernel, guest, ports, [REPO, work], work)
     # The guest has overlays over /home and other directories. They remember what is not there.
     vng += [f"--rodir={path}" for path in watched]
     return [*vng, "--verbose", "--exec", f"sh {shlex.quote(str(script))}"]
+
+
+def _boot_sealed(
+    kernel: Kernel,
+    guest: Guest,
+    command: Sequence[str],
+    stdin: str | None,
+    files: Sequence[Path],
+    work: Path,
+) -> list[str]:
+    """Return the command that boots a guest with nothing of the host's but `files`."""
+    host.require("busybox-static", "cpio")
+    busybox = Path(host.find_command("busybox") or "busybox")
+    texts = _texts(command, stdin)
+    archive = initramfs.make(work, busybox, texts, initramfs.with_libraries([busybox, *files]))
+    # Whatever is printed takes time on a serial line; complaints are warnings, or worse.
+    words = ["console=ttyS0", "loglevel=5", "rdinit=/init", *_kernel_command_line(kernel, guest)]
+    program, options = qemu.COMMAND, []
+    if guest.model is not None:
+        simulator = simulation.simulator()
+        program = simulator.program()
+        options = simulator.options(guest, guest.model, work / _REPORT)
+        # All that is random in the guest, too.
+        options += ["-seed", "1"]
+        words.append("norandmaps")
+    return [
+        str(_wrapper(work, program)),
+        *("-machine", "q35"),
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+        *("-display", "none"),
+        *("-serial", "stdio"),
+        *("-smp", f"{guest.cpus},{guest.topology or guest.default_topology()}"),
+        *("-m", f"{guest.memory_mb}M"),
+        *qemu_options.machine(guest),
+        *options,
+        *qemu_options.ports(work, "virtio-serial-pci"),
+        *("-kernel", str(kernel.image)),
+        *("-initrd", str(archive)),
+        *("-append", shlex.join(words)),
+    ]
+
+
+def _texts(command: Sequence[str], stdin: str | None) -> dict[str, str]:
+    """Return the script that runs `command`, and its input, by their paths in an initramfs."""
+    texts = {initramfs.SCRIPT: _script(command, "/", initramfs.STDIN if stdin else "/dev/null")}
+    return texts | ({initramfs.STDIN: stdin} if stdin else {})
 
 
 def _boot_arm64(
     kernel: Kernel, guest: Guest, command: Sequence[str], stdin: str | None, work: Path
 ) -> list[str]:
     """Return the command that boots a guest that runs `command`."""
-    files = {arm64.SCRIPT: _script(command, "/", "/dev/null" if stdin is None else arm64.STDIN)}
-    if stdin is not None:
-        files[arm64.STDIN] = stdin
-    initramfs = arm64.make_initramfs(kernel, files, work)
+    archive = arm64.make_initramfs(kernel, _texts(command, stdin), work)
     words = _kernel_command_line(kernel, guest)
-    qemu, *options = arm64.command(kernel, guest.nodes, guest.memory_mb, words, initramfs)
-    return [str(_wrapper(work, qemu)), *options, *_ports(work, "virtio-serial-device")]
+    program, *options = arm64.command(kernel, guest.nodes, guest.memory_mb, words, archive)
+    return [
+        str(_wrapper(work, program)),
+        *options,
+        *qemu_options.ports(work, "virtio-serial-device"),
+    ]
 
 
 def _drain(
@@ -478,74 +468,26 @@ def _drain(
             on_output(name, data)
 
 
-class _Console:
-    """The console of a guest: its lines, and the first one that says that it is not well."""
-
-    def __init__(self, allow: Sequence[str]) -> None:
-        self._allow = [re.compile(pattern) for pattern in allow]
-        self._rest = b""
-        self._lines: list[str] = []
-        self._splat_line = 0
-        self.splat: str | None = None
-        self._more_splats = False
-        self.hung = False
-
-    def feed(self, data: bytes) -> None:
-        """Take what the console printed."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._line(line.decode(errors="replace").rstrip("\r"))
-
-    def _line(self, line: str) -> None:
-        self._lines.append(line)
-        message = _TIMESTAMP.sub("", line)
-        if not _SPLATS.match(message) or any(p.search(message) for p in self._allow):
-            return
-        self.hung = self.hung or bool(_HANGS.match(message))
-        if self.splat is None:
-            self.splat = message
-            self._splat_line = len(self._lines) - 1
-        else:
-            self._more_splats = True
-
-    def blames_emulation(self) -> bool:
-        """Whether a processor does not do what the first complaint is about: see EmulationBroke."""
-        if self.splat is None:
-            return False
-        return self.splat.startswith("Oops: int3") or self._slept_on()
-
-    def _slept_on(self) -> bool:
-        """Whether a stall, and nothing else, is complained of, which is that of idle CPUs only.
-
-        RCU's own thread has to be due on one of them. "." is for a CPU that is online.
-        """
-        messages = [_TIMESTAMP.sub("", line) for line in self._lines[self._splat_line :]]
-        if self._more_splats or not _STALL.match(messages[0]):
-            return False
-        stalled = [found for message in messages if (found := _STALLED.match(message))]
-        starved = {found[1] for message in messages if (found := _STARVED.match(message))}
-        idle = {found[1] for found in stalled if found[2] == "." and found[3]}
-        return bool(starved) and starved <= idle and len(idle) == len(stalled)
-
-    def report(self, what: str, log: Path) -> str:
-        """Return `what`, where the log is, and the complaint or else the last lines."""
-        start = max(0, len(self._lines) - _TAIL_LINES)
-        if self.splat is not None:
-            start = self._splat_line
-        lines = self._lines[start : start + _TAIL_LINES]
-        return f"{what}; the whole log is in {log}" + "".join(f"\n  | {line}" for line in lines)
-
-
 def shell(kernel: Kernel, guest: Guest) -> int:
     """Boot `kernel` in `guest` with root's shell on this terminal; its exit status."""
     if kernel.arch is not X86_64:
         raise PagehaulError(f"no shell on {kernel.arch.name}; `pagehaul run` runs commands there")
     guest = _prepare(kernel, guest)
-    command = [*_vng(kernel, guest, _machine(guest), [REPO]), "--user", "root"]
-    return subprocess.run(command, env=_environment(), cwd=REPO, check=False).returncode
+    with tempfile.TemporaryDirectory(prefix="guest-", dir=cache_dir()) as work:
+        command = [*_vng(kernel, guest, (), [REPO], Path(work)), "--user", "root"]
+        return subprocess.run(command, env=_environment(), cwd=REPO, check=False).returncode
 
 
-def _vng(kernel: Kernel, guest: Guest, qemu: Sequence[str], shared: Sequence[Path]) -> list[str]:
+def _vng(
+    kernel: Kernel, guest: Guest, ports: Sequence[str], shared: Sequence[Path], work: Path
+) -> list[str]:
+    """Return the command that boots a guest; `ports` are more options for QEMU."""
+    options = [*qemu_options.machine(guest), *ports]
+    program = qemu.COMMAND
+    if guest.model is not None:
+        simulator = simulation.simulator()
+        options += simulator.options(guest, guest.model, work / _REPORT)
+        program = simulator.program()
     command = [
         str(_vng_path()),
         f"--run={kernel.image}",
@@ -555,7 +497,9 @@ def _vng(kernel: Kernel, guest: Guest, qemu: Sequence[str], shared: Sequence[Pat
         f"--cpus={guest.cpus},{guest.topology or guest.default_topology()}",
         f"--memory={guest.memory_mb}M",
         f"--append={shlex.join(_kernel_command_line(kernel, guest))}",
-        f"--qemu-opts={shlex.join(qemu)}",
+        f"--qemu-opts={shlex.join(options)}",
+        # virtme-ng hands it to a shell.
+        f"--qemu={shlex.quote(str(_wrapper(work, program)))}",
     ]
     if guest.accel == "tcg":
         command.append("--disable-kvm")
@@ -593,7 +537,9 @@ def _hidden_in_guest(path: Path) -> bool:
 
 def _kernel_command_line(kernel: Kernel, guest: Guest) -> list[str]:
     words = ["panic=-1"]
-    if guest.accel == "tcg":
+    if guest.model is not None:
+        words += simulation.kernel_words(kernel)
+    elif guest.accel == "tcg":
         words += [
             # The host runs other things besides: a virtual CPU may not run for seconds. For that
             # reason, and because emulation is 10 times slower, what is a hang on hardware after
@@ -603,7 +549,7 @@ def _kernel_command_line(kernel: Kernel, guest: Guest) -> list[str]:
             "rcupdate.rcu_cpu_stall_timeout=120",
             "sysctl.kernel.hung_task_timeout_secs=240",
         ]
-    if guest.accel == "tcg" and kernel.arch is X86_64:
+    if guest.accel == "tcg" and guest.model is None and kernel.arch is X86_64:
         words += [
             # The clock's watchdog would call a CPU that does not run for seconds a bad TSC, and
             # switch to a slow clock.
@@ -619,82 +565,6 @@ def _kernel_command_line(kernel: Kernel, guest: Guest) -> list[str]:
             "loglevel=8",
         ]
     return [*words, *guest.append]
-
-
-def _machine(guest: Guest) -> list[str]:
-    """Qemu's options for processors, memory and nodes."""
-    options: list[str] = []
-    if guest.accel == "tcg":
-        # With erms and fsrm the kernel copies by `rep movsb`, which TCG runs byte by byte: nothing
-        # could be concluded from such copies.
-        cpu = "max,-erms,-fsrm"
-        if "dies=" in (guest.topology or ""):
-            # Linux looks for dies where qemu describes them only on an Intel CPU.
-            cpu += ",vendor=GenuineIntel"
-        options += ["-cpu", cpu]
-        one = guest.icount or guest.in_turn
-        options += ["-accel", f"tcg,thread={'single' if one else 'multi'}"]
-        if guest.icount:
-            options += ["-icount", "shift=0,sleep=off"]
-    cpus = guest.node_cpus()
-    for node, size in enumerate(guest.node_memory_mb()):
-        # The first touch of a page on the host costs more than its migration in the guest.
-        options += ["-object", f"memory-backend-ram,id=ram{node},size={size}M,prealloc=on"]
-        described = f"node,nodeid={node},memdev=ram{node}"
-        if node < len(cpus) and cpus[node]:
-            described += f",cpus={cpus[node].start}-{cpus[node].stop - 1}"
-        if guest.memory_only_nodes:
-            # The node with CPUs that is nearest: itself, or the first one.
-            nearest = node if node < len(cpus) and cpus[node] else 0
-            described += f",initiator={nearest}"
-        options += ["-numa", described]
-    if guest.modules:
-        options += _modules(guest)
-    total = guest.nodes + guest.memory_only_nodes
-    if guest.memory_only_nodes:
-        options += _performance(guest)
-    for source in range(total):
-        for target in range(total):
-            if source != target:
-                far = max(source, target) >= guest.nodes
-                options += ["-numa", f"dist,src={source},dst={target},val={40 if far else 20}"]
-    return options
-
-
-def _modules(guest: Guest) -> list[str]:
-    """Qemu's options for memory that the guest's kernel can have taken out of the machine."""
-    # Together with the size, which vng gives.
-    options = ["-m", f"slots={guest.modules},maxmem={guest.total_mb()}M"]
-    for number in range(guest.modules):
-        options += ["-object", f"memory-backend-ram,id=module{number},size={MODULE_MB}M"]
-        options += ["-device", f"pc-dimm,id=dimm{number},memdev=module{number},node=0"]
-    return options
-
-
-def _performance(guest: Guest) -> list[str]:
-    """Qemu's options for the tables (HMAT) by which the kernel puts memory into tiers."""
-    options = ["-machine", "hmat=on"]
-    with_cpus = [node for node, cpus in enumerate(guest.node_cpus()) if cpus]
-    for initiator in with_cpus:
-        for target in range(guest.nodes + guest.memory_only_nodes):
-            slow = target >= guest.nodes
-            described = f"hmat-lb,initiator={initiator},target={target},hierarchy=memory"
-            latency, bandwidth = (300, "20G") if slow else (100, "60G")
-            options += ["-numa", f"{described},data-type=access-latency,latency={latency}"]
-            options += ["-numa", f"{described},data-type=access-bandwidth,bandwidth={bandwidth}"]
-    return options
-
-
-def _ports(work: Path, device: str) -> list[str]:
-    """Qemu's options for the command's streams, each a named pipe in `work`, on a `device`."""
-    options = ["-device", f"{device},id=pagehaul"]
-    for name in ("stdout", "stderr", "status"):
-        os.mkfifo(work / name)
-        path = str(work / name).replace(",", ",,")
-        options += ["-chardev", f"file,id=pagehaul-{name},path={path}"]
-        port = f"virtserialport,bus=pagehaul.0,chardev=pagehaul-{name},name=pagehaul.{name}"
-        options += ["-device", port]
-    return options
 
 
 def _check_memory(guest: Guest) -> None:
@@ -724,59 +594,3 @@ def _accelerator(guest: Guest, image: Path) -> str:
     if guest.accel == "kvm" and not works:
         raise PagehaulError("no guest boots on this machine's KVM; use TCG")
     return "kvm" if works else "tcg"
-
-
-def kvm_works(image: Path) -> bool:
-    """Whether the kernel `image` really boots on KVM here, to where it misses a root file system.
-
-    A /dev/kvm that exists says nothing: behind it there may be a guest that runs SeaBIOS and then
-    hangs. Bounded to 5 s for the kernel's first line, and to 20 s in all. The answer is kept until
-    the host boots again.
-    """
-    if not os.access(_KVM, os.R_OK | os.W_OK):
-        return False
-    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    known = cache_dir() / f"kvm-{boot_id}"
-    if not known.exists():
-        for stale in cache_dir().glob("kvm-*"):
-            stale.unlink(missing_ok=True)
-        answer = _boots_on_kvm(image)
-        temporary = known.with_suffix(f".{os.getpid()}")
-        temporary.write_text("yes" if answer else "no")
-        temporary.replace(known)
-    return known.read_text() == "yes"
-
-
-def _boots_on_kvm(image: Path) -> bool:
-    command = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-machine", "q35"]
-    command += ["-smp", "2", "-m", "512", "-nodefaults", "-no-user-config", "-display", "none"]
-    command += ["-no-reboot", "-serial", "stdio", "-kernel", str(image)]
-    command += ["-append", "earlyprintk=serial,ttyS0,115200 console=ttyS0 panic=-1"]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    started = time.monotonic()
-    seen = b""
-    try:
-        assert process.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            while True:
-                bound = _KVM_BOOT_S if b"Linux version" in seen else _KVM_FIRST_LINE_S
-                left = started + bound - time.monotonic()
-                if left <= 0 or not selector.select(left):
-                    return False
-                data = os.read(process.stdout.fileno(), 65536)
-                if not data:
-                    return False
-                seen += data
-                if b"VFS: Unable to mount root fs" in seen or b"VFS: Cannot open root" in seen:
-                    return True
-    finally:
-        kill_group(process)
-        if process.stdout is not None:
-            process.stdout.close()

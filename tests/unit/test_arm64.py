@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pagehaul import arm64, cprogs, debian, host, vm, vm_cli
+from pagehaul import arm64, cprogs, debian, host, initramfs, vm, vm_cli
 from pagehaul.arches import ARM64, ARM64_64K
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
@@ -107,11 +107,11 @@ def test_a_kernel_without_our_code_has_the_tools_only(board: Board, tmp_path: Pa
 
 def test_the_command_and_its_input_are_in_the_guest(board: Board) -> None:
     board('echo 0 > "$status"', stdin="some input")
-    script = board.file(arm64.SCRIPT).read_text()
-    assert f"(cd -- / && exec echo 'a b') < {arm64.STDIN} >" in script
-    assert board.file(arm64.STDIN).read_text() == "some input"
-    assert f"sh {arm64.SCRIPT}\npoweroff -f\n" in board.file("/init").read_text()
-    for path in (arm64.SCRIPT, "/init"):
+    script = board.file(initramfs.SCRIPT).read_text()
+    assert f"(cd -- / && exec echo 'a b') < {initramfs.STDIN} >" in script
+    assert board.file(initramfs.STDIN).read_text() == "some input"
+    assert f"sh {initramfs.SCRIPT}\npoweroff -f\n" in board.file("/init").read_text()
+    for path in (initramfs.SCRIPT, "/init"):
         subprocess.run(["sh", "-n", board.file(path)], check=True)
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from pagehaul import host, vm
+from pagehaul import host, kvm, qemu_options, vm
 from pagehaul.build import VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
+from pagehaul.guest_console import Console
 from pagehaul.vm import Guest, GuestError
 
 Fake = Callable[[str, str], Path]
@@ -100,7 +101,7 @@ def test_nothing_is_left_in_the_cache(boot: Booted, cache: Path) -> None:
 )
 @pytest.mark.parametrize("prefix", ["[    1.234567] ", "[    1.234567][   T70] ", ""])
 def test_complaint_of_the_kernel_is_an_error(message: str, prefix: str) -> None:
-    console = vm._Console(())
+    console = Console(())
     console.feed(f"[    1.0] fine\n{prefix}{message}\r\n[    1.3] RIP: 0010:x\n".encode())
     assert console.splat == message
     assert "RIP: 0010:x" in console.report("what", Path("log"))
@@ -125,13 +126,13 @@ def test_complaint_of_the_kernel_is_an_error(message: str, prefix: str) -> None:
     ],
 )
 def test_harmless_line_is_none(line: str) -> None:
-    console = vm._Console(())
+    console = Console(())
     console.feed(line.encode() + b"\n")
     assert console.splat is None
 
 
 def test_complaint_in_pieces_is_seen() -> None:
-    console = vm._Console(())
+    console = Console(())
     for byte in b"[    1.0] WARNING: CPU: 0\n":
         console.feed(bytes([byte]))
     assert console.splat == "WARNING: CPU: 0"
@@ -286,10 +287,10 @@ def test_another_thread_stops_a_guest(boot: Booted, alive: Callable[[str], bool]
 def test_interrupt_kills_the_guest(
     boot: Booted, monkeypatch: pytest.MonkeyPatch, alive: Callable[[str], bool]
 ) -> None:
-    def interrupt(console: vm._Console, data: bytes) -> None:
+    def interrupt(console: Console, data: bytes) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(vm._Console, "feed", interrupt)
+    monkeypatch.setattr(Console, "feed", interrupt)
     with pytest.raises(KeyboardInterrupt):
         boot("sleep 98762")
     assert not alive("sleep 98762")
@@ -317,7 +318,7 @@ def test_what_has_to_be_asked_for_is_on_where_mistakes_are_looked_for(
 
 
 def options(guest: Guest) -> str:
-    return " ".join(vm._machine(guest))
+    return " ".join(qemu_options.machine(guest))
 
 
 def test_memory_is_preallocated_on_every_node() -> None:
@@ -438,10 +439,10 @@ def test_machine_larger_than_the_host_is_refused() -> None:
 
 
 @pytest.fixture
-def kvm(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vm, "_KVM", tmp_path / "kvm")
-    monkeypatch.setattr(vm, "_KVM_FIRST_LINE_S", 1.0)
-    monkeypatch.setattr(vm, "_KVM_BOOT_S", 2.0)
+def device(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kvm, "_KVM", tmp_path / "kvm")
+    monkeypatch.setattr(kvm, "_KVM_FIRST_LINE_S", 1.0)
+    monkeypatch.setattr(kvm, "_KVM_BOOT_S", 2.0)
     (tmp_path / "kvm").touch()
 
 
@@ -461,30 +462,30 @@ BOOTS = "echo Linux version 6.12; echo VFS: Unable to mount root fs on unknown-b
     ],
 )
 def test_kvm_works_when_a_kernel_boots(
-    kvm: None, fake_command: Fake, alive: Callable[[str], bool], script: str, works: bool
+    device: None, fake_command: Fake, alive: Callable[[str], bool], script: str, works: bool
 ) -> None:
     fake_command("qemu-system-x86_64", script)
     started = time.monotonic()
-    assert vm.kvm_works(Path("bzImage")) is works
+    assert kvm.kvm_works(Path("bzImage")) is works
     assert time.monotonic() - started < 5
     assert not alive("sleep 98761")
 
 
-def test_kvm_is_probed_once(kvm: None, fake_command: Fake) -> None:
+def test_kvm_is_probed_once(device: None, fake_command: Fake) -> None:
     fake_command("qemu-system-x86_64", BOOTS)
-    assert vm.kvm_works(Path("bzImage"))
+    assert kvm.kvm_works(Path("bzImage"))
     fake_command("qemu-system-x86_64", "exit 1")
-    assert vm.kvm_works(Path("bzImage"))
+    assert kvm.kvm_works(Path("bzImage"))
 
 
-def test_no_kvm_is_not_probed(kvm: None, fake_command: Fake, tmp_path: Path) -> None:
+def test_no_kvm_is_not_probed(device: None, fake_command: Fake, tmp_path: Path) -> None:
     fake_command("qemu-system-x86_64", f"touch {tmp_path}/probed")
     (tmp_path / "kvm").unlink()
-    assert not vm.kvm_works(Path("bzImage"))
+    assert not kvm.kvm_works(Path("bzImage"))
     assert not (tmp_path / "probed").exists()
 
 
-def test_kvm_that_was_asked_for_must_work(kvm: None, fake_command: Fake) -> None:
+def test_kvm_that_was_asked_for_must_work(device: None, fake_command: Fake) -> None:
     fake_command("qemu-system-x86_64", "exit 1")
     with pytest.raises(PagehaulError, match="use TCG"):
         vm._accelerator(Guest(accel="kvm"), Path("bzImage"))

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Virtual time: what a guest that is simulated is booted with besides.
+
+sim/ has the simulator: a plugin of QEMU's, which QEMU preloads as well. The guest's clock is what
+the plugin counts, so that its figures do not depend on the machine that runs it.
+"""
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from pagehaul import cprogs, qemu, ui
+from pagehaul.build import Kernel
+from pagehaul.errors import PagehaulError
+from pagehaul.guest import Guest
+from pagehaul.models import Model
+from pagehaul.paths import REPO, lock
+
+# When the guest believes that it is booted.
+_BOOTED = "2026-01-01T00:00:00"
+
+# The guest's TSC counts nanoseconds.
+_TSC_KHZ = 1_000_000
+
+# A parameter of the machine that is not QEMU's business: a guest is told by who copies by DMA.
+_OF_THE_GUEST = "channel_mb_s"
+
+# What QEMU, the plugin and the loader print when the simulation cannot begin; the first that is
+# found says most.
+_FAILURES = (
+    re.compile(r"vtime: error: .*"),
+    re.compile(r".*from LD_PRELOAD cannot be preloaded.*"),
+    re.compile(r".*[Cc]ould not load plugin.*"),
+    re.compile(rf"(?:\S*/)?{qemu.COMMAND}: .*"),
+)
+
+# Messages about modules of QEMU that belong to the one that is installed: UI, audio, disks.
+_HARMLESS = re.compile(
+    r"[Ff]ailed to (?:open|initialize) module|[Oo]nly modules from the same build"
+)
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """What runs guests in virtual time: a QEMU, and the plugin for it."""
+
+    qemu: qemu.Qemu
+    plugin: Path
+
+    def program(self) -> str:
+        """Return the lines of a shell script that run QEMU; its options follow."""
+        environment = {**self.qemu.environment(), "LD_PRELOAD": str(self.plugin)}
+        words = ["env", *(f"{name}={value}" for name, value in environment.items())]
+        # What else the machine does makes the guest slower, if not its figures. Who is not root may
+        # not do that.
+        nice = "renice -n -10 $$ > /dev/null 2>&1\n"
+        return nice + shlex.join([*words, str(self.qemu.binary), *self.qemu.options()])
+
+    def options(self, guest: Guest, model: Model, report: Path) -> list[str]:
+        """Return QEMU's options for a guest whose plugin writes `report` when it ends."""
+        values: dict[str, object] = dict(model.parameters())
+        del values[_OF_THE_GUEST]
+        values["cpus_per_node"] = _cpus_per_node(guest)
+        values["node_mb"] = ":".join(map(str, guest.node_memory_mb()))
+        values["report"] = report
+        if guest.profile is not None:
+            values["profile"] = guest.profile
+        words = [str(self.plugin), *(f"{name}={value}" for name, value in values.items())]
+        return [
+            "-rtc",
+            f"base={_BOOTED},clock=vm",
+            "-plugin",
+            ",".join(word.replace(",", ",,") for word in words),
+        ]
+
+
+@cache
+def simulator() -> Simulator:
+    """Return the simulator, made or fetched if it is not there."""
+    with lock("simulator"):
+        found = qemu.simulator()
+        plugin = cprogs.build_static(REPO / "sim") / "vtime.so"
+    if not plugin.is_file():
+        raise PagehaulError(f"sim/Makefile made no {plugin.name}; {plugin} is missing")
+    return Simulator(found, plugin)
+
+
+def check(guest: Guest) -> None:
+    """Raise PagehaulError for a guest that cannot be simulated; say what makes it slow."""
+    per_node = _cpus_per_node(guest)
+    if any(cpu // per_node != node for node, cpus in enumerate(guest.node_cpus()) for cpu in cpus):
+        raise PagehaulError(
+            f"virtual time needs as many CPUs on every node: {guest.cpus} CPUs on {guest.nodes} "
+            "nodes are not"
+        )
+    if host_cpus() < 2:
+        ui.console.print(
+            "This machine has one CPU: figures in virtual time are right on it, but take long"
+        )
+
+
+def host_cpus() -> int:
+    """Return how many CPUs this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def kernel_words(kernel: Kernel) -> list[str]:
+    """Return parameters for a kernel in virtual time."""
+    words = [
+        # The plugin knows memory, and a profile functions, by where the kernel puts them itself.
+        "nokaslr",
+        # The TSC is as virtual as all other clocks: no need to measure it, nor to doubt it.
+        "tsc=reliable",
+        f"tsc_early_khz={_TSC_KHZ}",
+        "no_timer_check",
+        # Probing a PS/2 mouse that is not used takes a third of a second.
+        "psmouse.proto=bare",
+    ]
+    ticks = _ticks_per_second(kernel)
+    if ticks is not None:
+        # Else the first CPU of each socket measures delays by waiting for ticks.
+        words.append(f"lpj={_TSC_KHZ * 1000 // ticks}")
+    return words
+
+
+def failure(text: str) -> str | None:
+    """Return the line, of what QEMU printed, which says why the simulation did not begin."""
+    lines = [line for line in text.splitlines() if not _HARMLESS.search(line)]
+    for pattern in _FAILURES:
+        for line in lines:
+            if pattern.fullmatch(line.strip()):
+                return line.strip()
+    return None
+
+
+def _cpus_per_node(guest: Guest) -> int:
+    return len(guest.node_cpus()[0])
+
+
+def _ticks_per_second(kernel: Kernel) -> int | None:
+    """Return the kernel's HZ; None for one whose configuration is not there."""
+    try:
+        text = kernel.config.read_text(encoding="utf-8")
+    except OSError:
+        return None
+    match = re.search(r"^CONFIG_HZ=(\d+)$", text, re.M)
+    return None if match is None else int(match[1])
