@@ -88,7 +88,8 @@ def shared_column_of(row: Row) -> Column:
     if row.method not in ("callers", "threads", "parallel") or row.threads == 1:
         return column
     parts = {1: ALL_CPUS, 2: HALF_OF_CPUS, 4: QUARTER_OF_CPUS}
-    return column._replace(threads=parts.get(row.cpus / row.threads, row.threads))
+    part, rest = divmod(row.cpus, row.threads)
+    return column._replace(threads=row.threads if rest else parts.get(part, row.threads))
 
 
 def column_label(column: Column) -> str:

@@ -37,6 +37,21 @@ def test_placement_throughputs() -> None:
     assert (placed["spread", 8], placed["fill", 8]) == (37.07, 11.08)
 
 
+def test_ratios_to_one_thread_are_those_of_the_models_machine() -> None:
+    grace = published.to_one("grace", published.THREADS, 2048, 256)
+    # "256 8.43 7.16 14.59 28.14 48.78 76.88 92.28"
+    assert grace[32] == pytest.approx(92.28 / 7.16)
+    assert published.to_one("grace", published.THREADS, 2048, 3) == {}
+    assert published.to_one("grace", published.CHANNELS, 2048, 256) == {}
+    zen = published.to_one("epyc-zen3", published.THREADS, 4, 1)
+    assert zen == pytest.approx(
+        {1: 1.0, 2: 1.93 / 1.72, 4: 2.0 / 1.72, 8: 2.07 / 1.72, 16: 2.04 / 1.72}
+    )
+    assert published.to_one("epyc-zen3", "fill", 2048, 1)[16] == pytest.approx(17.91 / 10.44)
+    assert published.to_one("epyc-zen3", "fill", 4, 1) == {}
+    assert published.to_one("plain", published.THREADS, 2048, 256) == {}
+
+
 def test_classic_is_the_median_of_two_runs() -> None:
     classic = published.classic()
     vanilla, one = classic["195 huge pages", "Vanilla"]
