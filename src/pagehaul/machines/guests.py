@@ -304,8 +304,22 @@ class _Boot:
             stdin="".join(f"{line}\n" for line in mine),
             on_output=listen,
             watched=[] if waits_in is None else [waits_in],
+            files=self._files(kernel, mine) if guest.model is not None else None,
             stop=self.stop,
         )
+
+    def _files(self, kernel: str, lines: Sequence[str]) -> list[Path] | None:
+        """Return all that a guest sees of the host, None for everything: it then may not repeat.
+
+        A compiler and a kernel's tree are too much for a guest's memory.
+        """
+        if any("--kind=compile" in line for line in lines):
+            return None
+        program = self.guests.program
+        files = [program, program.with_name("faultbench")]
+        hog = host.find_command("stress-ng")
+        files += [Path(hog)] if hog is not None else []
+        return [*files, *build.modules(self.guests.images[kernel])]
 
     def _command(self, kernel: str, guest: vm.Guest, waits_in: Path | None) -> list[str]:
         program = self.guests.program
