@@ -27,8 +27,6 @@ from pagehaul.labels import (
 from pagehaul.results import DETERMINISM, Results, Row, find_baseline, is_baseline
 from pagehaul.table_cells import case_cells, case_key, many_machines, throughput
 
-__all__ = ["by_model", "experiment_table", "path_ratio", "shape_label"]
-
 POLICY_CAVEAT = (
     "forced: so many CPUs are asked however little there is to do; automatic: the kernel decides, "
     "by its defaults. The last column: its speed by that of the fastest other choice of Pagehaul's "
