@@ -417,7 +417,7 @@ def test_policy_forces_what_is_fixed_and_lets_the_kernel_choose_beside_it() -> N
         "automatic by best fixed",
     )
     # All that have 2 CPUs are equally fast. Nobody can share a page.
-    assert {line[-1] for line in table.rows[1:]} == {"1.00 (2 CPUs, copy, forced)"}
+    assert {line[-1] for line in table.rows[1:]} == {"1.00 (2 CPUs, copy)"}
     assert table.rows[0][4:6] == ("", "")
 
 
