@@ -18,6 +18,9 @@
 /* When each node has served what it was asked for so far. */
 static int64_t node_free_at[MAX_NODES];
 
+/* The same of what CPUs copy that share a cache, whose way to memory is narrower. */
+static int64_t cache_free_at[MAX_CPUS];
+
 /* Who took a line last. Lines that share an entry hide each other, which costs nothing. */
 #define LINE_BITS	20
 #define LINE_SHIFT	6
@@ -101,7 +104,7 @@ void copy_begins(unsigned int index, void *insn)
 	cpu->copy_pc = site->pc;
 	cpu->copy_end = end;
 	cpu->copy_left = steps;
-	if (repeated || !bytes)
+	if (repeated || !bytes || cpu->speed != 1)
 		return;
 	now = cpu_now(cpu);
 	node = node_of_address(to);
@@ -114,6 +117,13 @@ void copy_begins(unsigned int index, void *insn)
 		cost += bytes * (is_far(cpu, node) ? model.copy_load_far_ps :
 				 model.copy_load_near_ps);
 		served = serve(node, bytes);
+		if (done < served)
+			done = served;
+	}
+	if (model.cache_mb_s) {
+		int64_t served = queue(&cache_free_at[cpu->index / model.cache_cpus],
+				       bytes * 1000000 / model.cache_mb_s);
+
 		if (done < served)
 			done = served;
 	}

@@ -42,6 +42,9 @@
 
 #define MAX_POLLED	256
 
+/* A turn ends after so long although nobody else wants one. It fits into a counter. */
+#define LONGEST_TURN_PS	(1000 * 1000 * PS_PER_NS)
+
 struct cpu cpus[MAX_CPUS];
 unsigned int nr_cpus;
 bool active;
@@ -83,14 +86,14 @@ int64_t global_now(void)
 int64_t cpu_now(const struct cpu *cpu)
 {
 	if (cpu->state == RUNNING)
-		return cpu->end + (int64_t)(cpu->count->ps - LIMIT);
+		return cpu->end + (int64_t)(cpu->count->ps - LIMIT) / cpu->speed;
 	return cpu->time;
 }
 
 /* Lets time pass for the CPU that has the turn. */
 void cpu_spend(struct cpu *cpu, int64_t ps)
 {
-	cpu->count->ps += ps;
+	cpu->count->ps += ps * cpu->speed;
 }
 
 /*
@@ -100,7 +103,7 @@ void cpu_spend(struct cpu *cpu, int64_t ps)
 static void shorten_turn(int64_t until)
 {
 	if (turn && turn == me && until < turn->end) {
-		turn->count->ps += turn->end - until;
+		turn->count->ps += (turn->end - until) * turn->speed;
 		turn->end = until;
 	}
 }
@@ -166,12 +169,10 @@ static void pass_turn(void)
 	until = deadline;
 	if (second != FOREVER && second + model.slice_ns * PS_PER_NS < until)
 		until = second + model.slice_ns * PS_PER_NS;
+	if (until - best->time > LONGEST_TURN_PS)
+		until = best->time + LONGEST_TURN_PS;
 	best->end = until;
-	best->count->ps = LIMIT - (uint64_t)(until - best->time);
-	if (until - best->time > (int64_t)LIMIT) {
-		best->end = best->time + LIMIT;
-		best->count->ps = 0;
-	}
+	best->count->ps = LIMIT - (until - best->time) * best->speed;
 	best->state = RUNNING;
 	turn = best;
 	totals.slices++;
@@ -240,7 +241,7 @@ void cpu_turn_ends(unsigned int index, void *pc)
 	if (cpu->state == RUNNING && nr_loose) {
 		/* Others are on their way out, maybe for us: to wait could be for ever. */
 		cpu->end += model.slice_ns * PS_PER_NS;
-		cpu->count->ps -= model.slice_ns * PS_PER_NS;
+		cpu->count->ps -= model.slice_ns * PS_PER_NS * cpu->speed;
 	} else {
 		give_up_turn(cpu, READY);
 		pass_turn();

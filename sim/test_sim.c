@@ -72,7 +72,7 @@ static void reset(void)
 	model.node_end[0] = 1024 * MB;
 	model.node_end[1] = model.memory = 2048 * MB;
 	for (i = 0; i < nr_cpus; i++) {
-		cpus[i] = (struct cpu){ .index = i, .bytes = &bytes };
+		cpus[i] = (struct cpu){ .index = i, .bytes = &bytes, .speed = 1 };
 		cpus[i].rcx = (void *)&registers[0];
 		cpus[i].rsi = (void *)&registers[1];
 		cpus[i].rdi = (void *)&registers[2];
@@ -181,6 +181,25 @@ static void test_node_cap(void)
 	      "the other node has its own");
 }
 
+static void test_cache_cap(void)
+{
+	const struct copy_site movsq = { 5, 8, true };
+	int64_t first;
+
+	reset();
+	model.cache_cpus = 2;
+	model.cache_mb_s = 10000;	/* 100 ps a byte, where one CPU takes 30 */
+	first = copy_ps(0, &movsq, DIRECT_MAP, DIRECT_MAP + MB, 512);
+	check(first == 4096 * 100, "a cache's CPUs copy no more than its cap");
+	check(copy_ps(1, &movsq, DIRECT_MAP, DIRECT_MAP + MB, 512) == 2 * first,
+	      "together, not each");
+	check(copy_ps(2, &movsq, DIRECT_MAP, DIRECT_MAP + MB, 512) < 2 * first,
+	      "those of another cache have their own");
+	cpus[3].speed = DEVICE_SPEED;
+	check(!copy_ps(3, &movsq, DIRECT_MAP, DIRECT_MAP + MB, 512),
+	      "a device's copies cost what its driver says");
+}
+
 static void test_lines(void)
 {
 	struct line_site site = { 0 };
@@ -214,6 +233,7 @@ int main(void)
 	test_decode();
 	test_copies();
 	test_node_cap();
+	test_cache_cap();
 	test_lines();
 	printf("1..%d\n", nr);
 	return nr_failed != 0;

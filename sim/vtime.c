@@ -41,6 +41,7 @@ static const struct {
 	{ "copy_store_near_ps", &model.copy_store_near_ps, 0 },
 	{ "copy_store_far_ps", &model.copy_store_far_ps, 0 },
 	{ "node_mb_s", &model.node_mb_s, 0 },
+	{ "cache_mb_s", &model.cache_mb_s, 0 },
 	{ "line_cache_ns", &model.line_cache_ns, 0 },
 	{ "line_socket_ns", &model.line_socket_ns, 0 },
 	{ "line_far_ns", &model.line_far_ns, 0 },
@@ -70,6 +71,34 @@ static bool parse_nodes(const char *text)
 	}
 }
 
+/* A list such as 4-7:12-15. */
+static bool parse_device_cpus(const char *text)
+{
+	char *end;
+
+	for (;;) {
+		unsigned long first = strtoul(text, &end, 10), last = first;
+
+		if (end == text)
+			return false;
+		if (*end == '-') {
+			text = end + 1;
+			last = strtoul(text, &end, 10);
+			if (end == text)
+				return false;
+		}
+		if (first > last || last >= MAX_CPUS)
+			return false;
+		for (; first <= last; first++)
+			cpus[first].speed = DEVICE_SPEED;
+		if (!*end)
+			return true;
+		if (*end != ':')
+			return false;
+		text = end + 1;
+	}
+}
+
 static bool parse_option(char *option)
 {
 	char *value = strchr(option, '='), *end;
@@ -82,6 +111,8 @@ static bool parse_option(char *option)
 		return (report_path = strdup(value));
 	if (!strcmp(option, "profile"))
 		return (profile_path = strdup(value));
+	if (!strcmp(option, "device_cpus"))
+		return parse_device_cpus(value);
 	if (!strcmp(option, "node_mb"))
 		return parse_nodes(value);
 	for (i = 0; i < sizeof(options) / sizeof(*options); i++) {
@@ -187,6 +218,10 @@ VISIBLE int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, in
 	unsigned int i;
 	int arg;
 
+	for (i = 0; i < MAX_CPUS; i++) {
+		cpus[i].index = i;
+		cpus[i].speed = 1;
+	}
 	for (arg = 0; arg < argc; arg++) {
 		char *copy = strdup(argv[arg]);
 
@@ -211,8 +246,6 @@ VISIBLE int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, in
 	}
 	profiling = profile_path;
 	board = qemu_plugin_scoreboard_new(sizeof(struct count));
-	for (i = 0; i < MAX_CPUS; i++)
-		cpus[i].index = i;
 	if (!clock_init()) {
 		fprintf(stderr, "vtime: error: the host does not let its TSC be hidden\n");
 		return -1;

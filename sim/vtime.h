@@ -38,6 +38,7 @@ struct cpu {
 	unsigned int index;
 	_Atomic enum cpu_state state;
 	struct count *count;
+	int64_t speed;		/* that of its instructions, 1 but for parts of devices */
 	int64_t end;		/* the CPU's time when its counter reaches LIMIT */
 	int64_t time;		/* its time while it has not the turn */
 	int64_t sampled;	/* its time when the profile looked last */
@@ -54,6 +55,9 @@ struct cpu {
 	struct glib_array *bytes;
 };
 
+/* A CPU that is part of a device is so much faster: what the device takes, it waits for. */
+#define DEVICE_SPEED	16
+
 /* The machine that is simulated; see machines/ for the meaning. */
 struct model {
 	int64_t instruction_ps;
@@ -62,6 +66,7 @@ struct model {
 	int64_t copy_store_near_ps;
 	int64_t copy_store_far_ps;
 	int64_t node_mb_s;
+	int64_t cache_mb_s;
 	int64_t line_cache_ns;
 	int64_t line_socket_ns;
 	int64_t line_far_ns;

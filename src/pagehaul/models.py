@@ -27,10 +27,12 @@ class Model:
 
     instruction_ps is for an instruction. copy_*_ps are for a byte that `rep movs` or `rep stos`
     loads or stores, near on a node of the CPU's own, far on another. node_mb_s is the most that all
-    CPUs together load and store on a node, 0 for no limit. line_*_ns are for a cache line that a
+    CPUs together load and store on a node, cache_mb_s the most that the CPUs of a last-level cache
+    copy together, 0 for no limit. line_*_ns are for a cache line that a
     lock-prefixed instruction takes and another CPU took last: one with the same last-level cache,
     which cache_cpus CPUs share, one of the same node, one of another. ipi_ns is for an interrupt
-    from CPU to CPU, wake_ns for an idle CPU to wake up. channel_mb_s is the speed of a DMA channel.
+    from CPU to CPU, wake_ns for an idle CPU to wake up. channel_mb_s is the speed of a DMA channel,
+    and channel_ns what a transfer takes it besides.
     slice_ns is the longest that a CPU runs ahead of the others.
     """
 
@@ -43,6 +45,7 @@ class Model:
     copy_store_near_ps: int
     copy_store_far_ps: int
     node_mb_s: int
+    cache_mb_s: int
     line_cache_ns: int
     line_socket_ns: int
     line_far_ns: int
@@ -50,6 +53,7 @@ class Model:
     ipi_ns: int
     wake_ns: int
     channel_mb_s: int
+    channel_ns: int
     slice_ns: int
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 

@@ -25,8 +25,8 @@ _BOOTED = "2026-01-01T00:00:00"
 # The guest's TSC counts nanoseconds.
 _TSC_KHZ = 1_000_000
 
-# A parameter of the machine that is not QEMU's business: a guest is told by who copies by DMA.
-_OF_THE_GUEST = "channel_mb_s"
+# Parameters of the machine that are not QEMU's business: softdma, in the guest, is told.
+_OF_THE_GUEST = ("channel_mb_s", "channel_ns")
 
 # What QEMU, the plugin and the loader print when the simulation cannot begin; the first that is
 # found says most.
@@ -61,10 +61,14 @@ class Simulator:
 
     def options(self, guest: Guest, model: Model, report: Path) -> list[str]:
         """Return QEMU's options for a guest whose plugin writes `report` when it ends."""
-        values: dict[str, object] = dict(model.parameters())
-        del values[_OF_THE_GUEST]
+        values: dict[str, object] = {
+            name: value for name, value in model.parameters().items() if name not in _OF_THE_GUEST
+        }
         values["cpus_per_node"] = _cpus_per_node(guest)
+        values["cache_cpus"] = guest.cache_cpus()
         values["node_mb"] = ":".join(map(str, guest.node_memory_mb()))
+        if guest.device_cpus:
+            values["device_cpus"] = guest.device_cpus.replace(",", ":")
         values["report"] = report
         if guest.profile is not None:
             values["profile"] = guest.profile

@@ -5,12 +5,13 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pagehaul import host, kvm, qemu_options, vm
+from pagehaul import host, kvm, models, qemu_options, vm
 from pagehaul.build import VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.guest_console import Console
@@ -490,3 +491,15 @@ def test_kvm_that_was_asked_for_must_work(device: None, fake_command: Fake) -> N
     with pytest.raises(PagehaulError, match="use TCG"):
         vm._accelerator(Guest(accel="kvm"), Path("bzImage"))
     assert vm._accelerator(Guest(), Path("bzImage")) == "tcg"
+
+
+def test_dies_of_a_model_are_its_caches() -> None:
+    zen3 = replace(models.load("plain"), cache_cpus=8)
+    assert Guest(cpus=32, model=zen3).default_topology() == "sockets=2,dies=2,cores=8,threads=1"
+    assert Guest(cpus=32, model=zen3).cache_cpus() == 8
+    # One cache, a part of one, and caches that do not divide a socket.
+    for cpus in (16, 8, 24):
+        guest = Guest(cpus=cpus, model=zen3)
+        assert "dies" not in guest.default_topology()
+        assert guest.cache_cpus() == cpus // 2
+    assert Guest(cpus=4, topology="sockets=1,dies=2,cores=2,threads=1").cache_cpus() == 2

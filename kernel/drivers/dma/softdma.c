@@ -81,6 +81,10 @@ static unsigned int bandwidth_mb;
 module_param(bandwidth_mb, uint, 0644);
 MODULE_PARM_DESC(bandwidth_mb, "most MB/s of a channel; 0: as fast as a CPU copies (default)");
 
+static unsigned int setup_ns;
+module_param(setup_ns, uint, 0644);
+MODULE_PARM_DESC(setup_ns, "what each transfer takes a channel besides its bytes (default 0)");
+
 static unsigned int delay_ms = 300;
 module_param(delay_ms, uint, 0644);
 MODULE_PARM_DESC(delay_ms, "how long fail_delay lets a transfer wait (default 300)");
@@ -121,7 +125,7 @@ struct softdma_desc {
  * @abort: That is to be given up.
  * @gone: Nothing moves any more.
  * @closing: Nothing more is taken.
- * @free_at: When a channel with @bandwidth_mb is through with the last transfer.
+ * @free_at: When a channel with @bandwidth_mb or @setup_ns is through with the last transfer.
  * @work: Where the thread waits for work.
  * @idle: Where others wait for the thread to let go of @current_desc.
  * @thread: The thread.
@@ -357,19 +361,21 @@ static void dawdle(struct softdma_chan *sc)
 }
 
 /*
- * Wait until a channel of that speed would be through; false if the transfer is
- * given up meanwhile.  It begins when the channel has the transfer and is through
+ * Wait until a channel of that speed, in MB/s or 0 for any, would be through; false
+ * if the transfer is given up before.  It begins when the channel has the transfer and is through
  * with the one before, however late the thread wakes up.
  */
 static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
 		      unsigned int mb)
 {
 	ktime_t begin = max(desc->prepared, sc->free_at);
+	u64 ns = READ_ONCE(setup_ns);
 	ktime_t left;
 
 	/* A byte at 1 MB/s takes a microsecond. */
-	sc->free_at = ktime_add_ns(begin, div_u64((u64)desc->len * NSEC_PER_USEC,
-						  mb));
+	if (mb)
+		ns += div_u64((u64)desc->len * NSEC_PER_USEC, mb);
+	sc->free_at = ktime_add_ns(begin, ns);
 	left = ktime_sub(sc->free_at, ktime_get());
 	if (left > 0)
 		wait_event_hrtimeout(sc->work, aborted(sc), left);
@@ -401,7 +407,7 @@ static bool transfer(struct softdma_chan *sc, const struct softdma_desc *desc)
 		memcpy(dst + done, sc->bounce, part);
 		cond_resched();
 	}
-	return !mb || keep_pace(sc, desc, mb);
+	return (!mb && !READ_ONCE(setup_ns)) || keep_pace(sc, desc, mb);
 }
 
 static struct softdma_desc *next_desc(struct softdma_chan *sc)

@@ -137,8 +137,10 @@ class Guests:
             # All nodes have as many CPUs, and all channels one of their own.
             more = _CHANNELS + place.cpus % 2 if guest.model is not None else 0
             guest = replace(guest, cpus=place.cpus + more)
-            isolated = f"isolcpus=domain,{device_cpus(guest, place)}"
-            guest = replace(guest, append=(*guest.append, isolated))
+            device = device_cpus(guest, place)
+            guest = replace(guest, append=(*guest.append, f"isolcpus=domain,{device}"))
+            if guest.model is not None:
+                guest = replace(guest, device_cpus=device)
         return guest
 
     def _full_memory_mb(self) -> int:
@@ -369,7 +371,10 @@ def with_channels(
 ) -> list[str]:
     """Return a command that runs `command` where dcbm has channels of softdma to use."""
     softdma, dcbm = (shlex.quote(str(build.module(kernel, name))) for name in ("softdma", "dcbm"))
-    speed = CHANNEL_MB if guest.model is None else guest.model.channel_mb_s
+    speed, setup_ns = CHANNEL_MB, 0
+    if guest.model is not None:
+        speed, setup_ns = guest.model.channel_mb_s, guest.model.channel_ns
     params = f"channels={_CHANNELS} bandwidth_mb={speed} cpus={device_cpus(guest, place)}"
+    params += f" setup_ns={setup_ns}"
     load = f"insmod {softdma} {params} && insmod {dcbm}"
     return ["sh", "-c", f"{load} && exec {shlex.join(command)}"]
