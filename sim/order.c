@@ -40,8 +40,6 @@
 #define WARP_SPEED	50
 #define WARP_AT_ONCE_PS	(1000 * 1000 * PS_PER_NS)
 
-#define MAX_POLLED	256
-
 /* A turn ends after so long although nobody else wants one. It fits into a counter. */
 #define LONGEST_TURN_PS	(1000 * 1000 * PS_PER_NS)
 
@@ -420,10 +418,18 @@ static bool all_asleep(void)
 static int wait_in_main_loop(struct pollfd *fds, nfds_t n, const struct timespec *timeout)
 {
 	static const struct timespec none;
-	struct pollfd all[MAX_POLLED];
+	static struct pollfd *all;
+	static nfds_t max_all;
 	uint64_t count;
 	int rc;
 
+	/* A virtio device has an eventfd for each of its queues: hundreds. */
+	if (n >= max_all) {
+		max_all = 2 * n + 1;
+		all = realloc(all, max_all * sizeof(*all));
+		if (!all)
+			abort();
+	}
 	pthread_mutex_lock(&lock);
 	main_due = false;
 	deadline = FOREVER;
@@ -486,7 +492,7 @@ VISIBLE int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 {
 	if (!real_ppoll)
 		order_init();
-	if (!active || !is_main() || n >= MAX_POLLED)
+	if (!active || !is_main())
 		return real_ppoll(fds, n, timeout, mask);
 	return wait_in_main_loop(fds, n, timeout);
 }
