@@ -66,3 +66,14 @@ bool is_call(const uint8_t *bytes, size_t len)
 	/* call rel32, and call r/m64 */
 	return bytes[i] == 0xe8 || (bytes[i] == 0xff && i + 1 < len && (bytes[i + 1] >> 3 & 7) == 2);
 }
+
+/* Where a call goes that says so itself, 0 for others. */
+uint64_t call_target(const uint8_t *bytes, size_t len, uint64_t next_pc)
+{
+	int32_t offset;
+
+	if (len != 5 || bytes[0] != 0xe8)
+		return 0;
+	memcpy(&offset, bytes + 1, sizeof(offset));
+	return next_pc + offset;
+}

@@ -129,7 +129,7 @@ static void advance(int64_t time)
 /* Gives the turn to who is next, if nobody has it. Called with the lock held. */
 static void pass_turn(void)
 {
-	int64_t second = FOREVER, until;
+	int64_t second = FOREVER, until, longest;
 	struct cpu *best = NULL;
 	unsigned int i;
 
@@ -167,8 +167,10 @@ static void pass_turn(void)
 	until = deadline;
 	if (second != FOREVER && second + model.slice_ns * PS_PER_NS < until)
 		until = second + model.slice_ns * PS_PER_NS;
-	if (until - best->time > LONGEST_TURN_PS)
-		until = best->time + LONGEST_TURN_PS;
+	/* A profile looks at the end of each turn. */
+	longest = profiling ? model.slice_ns * PS_PER_NS : LONGEST_TURN_PS;
+	if (until - best->time > longest)
+		until = best->time + longest;
 	best->end = until;
 	best->count->ps = LIMIT - (until - best->time) * best->speed;
 	best->state = RUNNING;

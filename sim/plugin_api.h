@@ -72,7 +72,6 @@ uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
 size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *into, size_t len);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 struct glib_array *qemu_plugin_get_registers(void);
 int qemu_plugin_read_register(struct qemu_plugin_register *handle, struct glib_array *into);
 bool qemu_plugin_read_memory_vaddr(uint64_t addr, struct glib_array *into, size_t len);

@@ -29,7 +29,10 @@ bool profiling;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct line_site *sites[1 << SITE_BITS];
-static uint64_t calls[1 << CALL_BITS];
+static struct {
+	uint64_t back;		/* where the call returns to */
+	uint64_t target;	/* 0: only known when it is made */
+} calls[1 << CALL_BITS];
 
 /* A section that the guest has marked. */
 static struct section {
@@ -76,14 +79,17 @@ struct line_site *line_site(uint64_t pc)
 }
 
 /* Sites that share an entry hide each other: a chain lacks a function then. */
-void profile_call_site(uint64_t return_pc)
+void profile_call_site(uint64_t back, uint64_t target)
 {
-	calls[place(return_pc, CALL_BITS)] = return_pc;
+	unsigned int at = place(back, CALL_BITS);
+
+	calls[at].back = back;
+	calls[at].target = target;
 }
 
 static bool follows_call(uint64_t pc)
 {
-	return pc && calls[place(pc, CALL_BITS)] == pc;
+	return pc && calls[place(pc, CALL_BITS)].back == pc;
 }
 
 static void read_chain(struct cpu *cpu, struct sample *sample)
@@ -200,7 +206,8 @@ void write_report(const char *path)
 
 /*
  * A line a record: "S cpu ps pc caller ...", a sample, the pc 0 where a CPU went to
- * sleep; "L pc transfers ps", where lines were taken from other CPUs.
+ * sleep; "L pc transfers ps", where lines were taken from other CPUs; "C back target",
+ * the calls that the kernel has.
  */
 void write_profile(const char *path)
 {
@@ -222,5 +229,9 @@ void write_profile(const char *path)
 		if (sites[at] && sites[at]->transfers)
 			fprintf(file, "L %" PRIx64 " %" PRIu64 " %" PRId64 "\n", sites[at]->pc,
 				sites[at]->transfers, sites[at]->ps);
+	for (at = 0; at < 1 << CALL_BITS; at++)
+		if (calls[at].back >= KERNEL && calls[at].target)
+			fprintf(file, "C %" PRIx64 " %" PRIx64 "\n", calls[at].back,
+				calls[at].target);
 	fclose(file);
 }

@@ -138,6 +138,8 @@ static void test_decode(void)
 	}
 	check(is_call((const uint8_t[]){ 0xe8, 0, 0, 0, 0 }, 5), "call");
 	check(is_call((const uint8_t[]){ 0x41, 0xff, 0xd3 }, 3), "call *%r11");
+	check(call_target((const uint8_t[]){ 0xe8, 0xfb, 0xff, 0xff, 0xff }, 5, 105) == 100 &&
+	      !call_target((const uint8_t[]){ 0x41, 0xff, 0xd3 }, 3, 105), "where a call goes");
 	check(!is_call((const uint8_t[]){ 0xff, 0xe0 }, 2), "jmp *%rax is no call");
 }
 

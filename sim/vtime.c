@@ -167,7 +167,7 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			break;
 		}
 		if (profiling && is_call(bytes, len))
-			profile_call_site(pc + qemu_plugin_insn_size(insn));
+			profile_call_site(pc + len, call_target(bytes, len, pc + len));
 	}
 	qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64, ps,
 							  n * model.instruction_ps);

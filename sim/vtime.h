@@ -126,6 +126,7 @@ struct decoded {
 };
 struct decoded decode(const uint8_t *bytes, size_t len);
 bool is_call(const uint8_t *bytes, size_t len);
+uint64_t call_target(const uint8_t *bytes, size_t len, uint64_t next_pc);
 
 /* profile.c: where the time goes */
 struct copy_site {
@@ -139,7 +140,7 @@ struct line_site {
 	int64_t ps;
 };
 struct line_site *line_site(uint64_t pc);
-void profile_call_site(uint64_t return_pc);
+void profile_call_site(uint64_t back, uint64_t target);
 void profile_sample(struct cpu *cpu, uint64_t pc);
 void mark_reached(unsigned int index, void *number);
 void write_report(const char *path);
