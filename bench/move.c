@@ -25,6 +25,7 @@ struct caller {
 	pthread_barrier_t *barrier;
 	uint64_t start_ns;
 	uint64_t end_ns;
+	uint64_t cpu_ns;
 	long rc;
 	int error;
 };
@@ -58,21 +59,25 @@ static void *call_move_pages(void *argument)
 		take_cpu(caller->index);
 		pthread_barrier_wait(caller->barrier);
 	}
+	caller->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	caller->start_ns = now_ns();
 	caller->rc = syscall(SYS_move_pages, 0, caller->folios, r->addresses + caller->first,
 			     r->targets + caller->first, r->status + caller->first,
 			     MPOL_MF_MOVE);
 	caller->error = errno;
 	caller->end_ns = now_ns();
+	caller->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - caller->cpu_ns;
 	return NULL;
 }
 
 /*
  * Moves the whole region to @node once. Returns the nanoseconds between the
  * first caller's start, which *@start_ns tells, and the last one's end; 0 when
- * a call failed.
+ * a call failed. *@cpu_ns is the CPU time of all calls: each thread asks for its own,
+ * that of the process lacks what others have used since their last tick.
  */
-uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *start_ns)
+uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *start_ns,
+		     uint64_t *cpu_ns)
 {
 	struct caller callers[MAX_CALLERS];
 	pthread_t threads[MAX_CALLERS];
@@ -116,7 +121,9 @@ uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *sta
 	if (nr_callers > 1 && sched_setaffinity(0, sizeof(allowed_cpus), &allowed_cpus) < 0)
 		perror("movebench: sched_setaffinity");
 
+	*cpu_ns = 0;
 	for (unsigned long i = 0; i < nr_callers; i++) {
+		*cpu_ns += callers[i].cpu_ns;
 		if (callers[i].rc < 0) {
 			fail("move_pages: %s", strerror(callers[i].error));
 			return 0;

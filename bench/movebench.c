@@ -92,7 +92,7 @@ static bool set_knobs(const struct cell *cell)
 struct sample {
 	uint64_t moves;
 	uint64_t ns;
-	uint64_t cpu_ns;	/* CPU time of this process */
+	uint64_t cpu_ns;	/* CPU time of the callers */
 	uint64_t moved_bytes;
 	uint64_t touch_ns;	/* the longest */
 	uint64_t hog_ns;	/* CPU time of the hogs */
@@ -175,19 +175,18 @@ static bool add_remaps(struct remaps *sum, uint64_t start_ns)
 static bool move_once(const struct cell *cell, unsigned long node, bool timed,
 		      struct sample *sample, struct outcome *outcome)
 {
-	uint64_t elapsed, start_ns = 0, hog_ns, cpu_ns, pages, failures = 0;
+	uint64_t elapsed, start_ns = 0, hog_ns, cpu_ns = 0, pages, failures = 0;
 
 	if (cell->remaps && !start_remaps())
 		return false;
 	hog_ns = hogs_ns();
-	cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	if (timed)
 		mark_begin();
 	elapsed = cell->reason ? move_by_reason(cell, &pages) :
-		  move_region(node, cell->callers, &start_ns);
+		  move_region(node, cell->callers, &start_ns, &cpu_ns);
 	if (timed)
 		mark_end();
-	sample->cpu_ns += clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
+	sample->cpu_ns += cpu_ns;
 	sample->hog_ns += hogs_ns() - hog_ns;
 	if (!elapsed)
 		return false;
@@ -206,7 +205,7 @@ static bool move_once(const struct cell *cell, unsigned long node, bool timed,
 		struct status_count ignored[MAX_STATUSES];
 		int nr_ignored = 0;
 
-		if (!move_region(node, 1, &start_ns))
+		if (!move_region(node, 1, &start_ns, &cpu_ns))
 			break;
 		failures = count_failures(node, ignored, &nr_ignored);
 	}

@@ -94,7 +94,8 @@ bool read_frames(uint64_t *frames);
 uint64_t verify_region(uint64_t next_base);
 
 /* move.c */
-uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *start_ns);
+uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *start_ns,
+		     uint64_t *cpu_ns);
 uint64_t count_failures(unsigned long node, struct status_count *statuses, int *nr);
 
 /* reason.c */
