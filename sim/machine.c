@@ -161,8 +161,10 @@ void line_taken(unsigned int index, uint32_t info, uint64_t vaddr, void *data)
 		if (cost < waited)
 			cost = waited;
 		totals.transfers++;
-		site->transfers++;
-		site->ps += cost;
+		if (in_section) {
+			site->transfers++;
+			site->ps += cost;
+		}
 		cpu_spend(cpu, cost);
 	} else if (lines[at].line != line) {
 		lines[at].free_at = 0;

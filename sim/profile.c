@@ -43,7 +43,7 @@ static struct section {
 	unsigned int cpu;
 } sections[MAX_SECTIONS];
 static unsigned int nr_sections;
-static bool in_section;
+bool in_section;
 
 static struct sample {
 	int64_t ps;

@@ -13,6 +13,7 @@ struct model model;
 struct totals totals;
 struct cpu cpus[MAX_CPUS];
 unsigned int nr_cpus = 4;
+bool in_section = true;
 
 static int64_t now[4], last_now;
 static int nr, nr_failed;

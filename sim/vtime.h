@@ -146,5 +146,6 @@ void mark_reached(unsigned int index, void *number);
 void write_report(const char *path);
 void write_profile(const char *path);
 extern bool profiling;
+extern bool in_section;	/* the guest's program times something */
 
 #endif

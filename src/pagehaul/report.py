@@ -81,13 +81,14 @@ def _console() -> Console:
 def print_tables(results: Results, experiment: str) -> None:
     """Print an experiment's tables, one for each machine model, each beside published figures."""
     for part in by_model(results, experiment):
-        _print(experiment_table(part, experiment))
+        print_table(experiment_table(part, experiment))
         beside = published_table(part, experiment)
         if beside is not None:
-            _print(beside)
+            print_table(beside)
 
 
-def _print(table: Table) -> None:
+def print_table(table: Table) -> None:
+    """Print a table."""
     _console().print(drawn(table))
 
 

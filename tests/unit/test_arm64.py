@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pagehaul import arm64, cprogs, debian, host, initramfs, vm, vm_cli
+from pagehaul import cprogs, debian, host, initramfs, vm, vm_cli
 from pagehaul.arches import ARM64, ARM64_64K
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError

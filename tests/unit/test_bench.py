@@ -20,7 +20,7 @@ from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size, policy
 from pagehaul.machines import Place, Turn, real
 from pagehaul.paths import REPO
-from pagehaul.results import Results, Touches, load, parse
+from pagehaul.results import Results, load, parse
 from pagehaul.tables import experiment_table
 
 

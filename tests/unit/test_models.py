@@ -72,7 +72,7 @@ def test_unknown_model_is_an_error_that_names_the_others(directory: Path) -> Non
         ),
         ('source = "of ipi_ns"', "", "parameter 'ipi_ns' has no source"),
         ('source = "of ipi_ns"', 'source = ""', "parameter 'ipi_ns' has no source"),
-        ("value = 16", 'value = "14"', "'slice_ns': '16' is not a whole number of 1 or more"),
+        ("value = 16", 'value = "16"', "'slice_ns': '16' is not a whole number of 1 or more"),
         ("value = 16", "value = 0", "'slice_ns': 0 is not a whole number of 1 or more"),
         ("value = 16", "value = true", "'slice_ns': True is not a whole number"),
         ("value = 16", "value = 1.5", "'slice_ns': 1.5 is not a whole number"),

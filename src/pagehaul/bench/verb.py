@@ -5,10 +5,12 @@ import argparse
 import time
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich.markup import escape
 
 from pagehaul import build, cprogs, host, kernbench, models, report, ui, verdict
+from pagehaul.bench import profiled
 from pagehaul.bench.measure import measure
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Experiment
@@ -53,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"only this one; may be repeated: {', '.join(EXPERIMENTS)}; without it all are "
         f"measured, but for {', '.join(_on_request())}",
     )
+    parser.add_argument("--profile", metavar="CELL", help=profiled.HELP)
     parser.add_argument("--tables", action="store_true", help="print all tables, too")
     parser.add_argument("--json", type=Path, metavar="F", help="write the results to F, too")
     parser.add_argument("--html", type=Path, metavar="F", help="write a page with plots to F")
@@ -88,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
             raise PagehaulError(f"cannot write {path}: its directory does not exist")
     if args.host and (args.cpus or args.model):
         raise PagehaulError("--cpus and --model are for guests, not for --host")
+    if args.profile is not None:
+        return _profile(args)
     names = args.experiment or [name for name in EXPERIMENTS if name not in _on_request()]
     wanted = [experiment for name, experiment in EXPERIMENTS.items() if name in names]
     host.require(*(name for experiment in wanted for name in experiment.packages))
@@ -102,6 +107,28 @@ def run(args: argparse.Namespace) -> int:
         report.write_html([results], args.html)
     report.print_verdict(results)
     ui.console.print(f"Results: {escape(str(stored))}", soft_wrap=True)
+    return 1 if results.integrity.mismatches or results.integrity.not_moved else 0
+
+
+def _profile(args: argparse.Namespace) -> int:
+    """Measure one cell, and tell where its time went."""
+    if args.host or args.experiment:
+        raise PagehaulError("--profile is for a cell in a guest: no --host, no --experiment")
+    wanted = profiled.experiment(args.profile)
+    machine = _machine(args, [wanted])
+    assert isinstance(machine, Guests)
+    # Only the simulator sees what each CPU does.
+    machine.models = machine.models or (models.DEFAULT,)
+    with TemporaryDirectory(prefix="profile-", dir=cache_dir()) as name:
+        machine.profile = Path(name)
+        results = measure([wanted], machine, quick=True, boots=1, on_part=_tell_part)
+        found = profiled.profiles(Path(name), machine)
+    for table in profiled.tables(found):
+        report.print_table(table)
+    if args.json is not None:
+        dump(results, args.json)
+    if args.html is not None:
+        report.write_html([profiled.with_profiles(results, found)], args.html)
     return 1 if results.integrity.mismatches or results.integrity.not_moved else 0
 
 

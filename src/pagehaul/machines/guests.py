@@ -293,7 +293,7 @@ class _Boot:
     ) -> vm.Result:
         name = _name(kernel, self.place)
         if self.guests.profile is not None and guest.model is not None:
-            guest = replace(guest, profile=self.guests.profile / f"{name}.json")
+            guest = replace(guest, profile=self.guests.profile / f"{name}.txt")
         now = time.strftime("%Y%m%d-%H%M%S")
         mine = [turn.line for turn in self.turns if turn.kernel == kernel]
         return vm.run(

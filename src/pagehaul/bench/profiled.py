@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`bench --profile CELL`: where the time of one cell goes."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pagehaul import profile
+from pagehaul.errors import PagehaulError
+from pagehaul.experiments import Cell, Experiment, Shape, Size
+from pagehaul.experiments.cell import METHODS
+from pagehaul.labels import Table
+from pagehaul.machines import Guests
+from pagehaul.results import Results
+
+HELP = (
+    "only one cell, and where its time goes: KERNEL:METHOD:KBxFOLIOS[:THREADS], such as "
+    "pagehaul:parallel:4x16384:16 or vanilla:callers:2048x32:4"
+)
+
+_CELL = re.compile(r"(?P<kernel>[\w-]+):(?P<method>\w+):(?P<kb>\d+)x(?P<folios>\d+)(:(?P<n>\d+))?")
+_METHODS = (*METHODS, "callers")
+# Without a number of CPUs in the command or in the cell.
+_CPUS = 16
+
+
+def experiment(text: str) -> Experiment:
+    """Return an experiment of the cell that `text` names; PagehaulError for another text."""
+    found = _CELL.fullmatch(text)
+    if found is None:
+        raise PagehaulError(f"{text} is no cell: it should be {HELP.split(': ', 1)[1]}")
+    if found["method"] not in _METHODS:
+        raise PagehaulError(f"{found['method']} is no method: use one of {', '.join(_METHODS)}")
+    threads = int(found["n"] or 1)
+    shape = Shape(int(found["kb"]), int(found["folios"]))
+    if not threads or not shape.bytes:
+        raise PagehaulError(f"{text} is no cell: it has a 0 in it")
+    cell = Cell(shape, found["kernel"], found["method"], threads)
+
+    def cells(size: Size) -> tuple[Cell, ...]:
+        if not size.fitting([shape]):
+            raise PagehaulError(f"{text} does not fit into the {size.node_mb} MiB of a node")
+        return (cell,)
+
+    cpus = max(_CPUS, threads)
+    return Experiment("profile", text, "parallel", cells, cpus=(cpus,), quick_cpus=(cpus,))
+
+
+def profiles(directory: Path, machine: Guests) -> dict[str, profile.Profile]:
+    """Return what the simulator wrote into a directory, by what each guest was."""
+    found = {}
+    for path in sorted(directory.iterdir()):
+        kernel = next(kernel for kernel in machine.images if path.stem.startswith(f"{kernel}-"))
+        found[path.stem] = profile.of_kernel(path, machine.images[kernel])
+    return found
+
+
+def tables(found: dict[str, profile.Profile]) -> Sequence[Table]:
+    """Return the tables of all of them."""
+    return [table for name, each in found.items() for table in profile.tables(each, name)]
+
+
+def with_profiles(results: Results, found: dict[str, profile.Profile]) -> Results:
+    """Return results whose page has the profiles."""
+    sections: list[dict[str, Any]] = [
+        {"title": name, "html": profile.html(each, name)} for name, each in found.items()
+    ]
+    return replace(results, environment={**results.environment, "profiles": sections})
