@@ -17,4 +17,7 @@ def run(args: argparse.Namespace) -> int:
     """Boot the kernel with root's shell on this terminal; Ctrl-d ends it."""
     if not sys.stdin.isatty():
         raise PagehaulError("a shell needs a terminal; `pagehaul run -- CMD` does without")
-    return vm.shell(vm_cli.kernel_of(args), vm_cli.guest_of(args))
+    first, *more = vm_cli.guests_of(args)
+    if more:
+        raise PagehaulError("a shell has one machine: give --cpus one number")
+    return vm.shell(vm_cli.kernel_of(args), first)

@@ -4,9 +4,10 @@
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from pagehaul import build, source, ui, vm
+from pagehaul import build, models, source, ui, vm
 from pagehaul.arches import ARCHES, X86_64, Arch
 from pagehaul.errors import PagehaulError
 
@@ -25,7 +26,14 @@ def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--variant", choices=build.VARIANTS, default="pagehaul")
     parser.add_argument("--source", metavar="DIR|TARBALL", help=source.HELP)
     parser.add_argument("--kernel", type=Path, metavar="IMAGE", help="boot this image instead")
-    parser.add_argument("--cpus", type=int, default=default.cpus, metavar="N")
+    parser.add_argument(
+        "--cpus",
+        type=int,
+        nargs="+",
+        default=[default.cpus],
+        metavar="N",
+        help="of several numbers, each is a boot of its own",
+    )
     parser.add_argument("--nodes", type=int, default=default.nodes, metavar="N")
     parser.add_argument(
         "--memory-only-nodes",
@@ -47,6 +55,15 @@ def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--accel", choices=("auto", "kvm", "tcg"), default=default.accel)
     parser.add_argument(
+        "--virtual-time",
+        nargs="?",
+        const=models.DEFAULT,
+        choices=models.names(),
+        metavar="MODEL",
+        help="simulate a machine, so that times do not depend on this one: "
+        f"{', '.join(models.names())} (default {models.DEFAULT})",
+    )
+    parser.add_argument(
         "--icount", action="store_true", help="one CPU, one nanosecond an instruction (TCG)"
     )
     parser.add_argument(
@@ -54,10 +71,16 @@ def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def guest_of(args: argparse.Namespace, arch: Arch = X86_64) -> vm.Guest:
-    """Return the machine that the options describe."""
+def guests_of(args: argparse.Namespace, arch: Arch = X86_64) -> list[vm.Guest]:
+    """Return the machines that the options describe, one for each number of CPUs."""
+    return [_guest(args, arch, cpus) for cpus in args.cpus]
+
+
+def _guest(args: argparse.Namespace, arch: Arch, cpus: int) -> vm.Guest:
+    model = None if args.virtual_time is None else models.load(args.virtual_time)
     return vm.Guest(
-        cpus=args.cpus,
+        cpus=cpus,
+        model=model,
         nodes=args.nodes,
         memory_only_nodes=args.memory_only_nodes,
         memory_mb=arch.memory_mb if args.mem is None else args.mem,
@@ -94,20 +117,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Boot the kernel, run the command, and return its exit status."""
-    arch = ARCHES[args.arch]
-    guest = guest_of(args, arch)
-    kernel = kernel_of(args, arch)
+    """Boot the kernel, run the command, and return its exit status.
 
+    With several numbers of CPUs it is that of the last boot that failed.
+    """
+    arch = ARCHES[args.arch]
+    guests = guests_of(args, arch)
+    kernel = kernel_of(args, arch)
+    status = 0
+    for guest in guests:
+        log = args.log
+        if len(guests) > 1:
+            ui.console.print(f"[bold]{guest.cpus} CPUs[/]")
+            log = None if log is None else log.with_stem(f"{log.stem}-{guest.cpus}")
+        status = _run(kernel, guest, args.command, args.timeout, log) or status
+    return status
+
+
+def _run(
+    kernel: build.Kernel, guest: vm.Guest, command: Sequence[str], timeout: float, log: Path | None
+) -> int:
     def show(stream: str, data: bytes) -> None:
         out = sys.stdout if stream == "stdout" else sys.stderr
         out.buffer.write(data)
         out.flush()
 
-    result = vm.run(kernel, guest, args.command, timeout=args.timeout, log=args.log, on_output=show)
+    result = vm.run(kernel, guest, command, timeout=timeout, log=log, on_output=show)
+    how = result.accel if guest.model is None else f"virtual time ({guest.model.name})"
     ui.console.print(
-        f"[dim]{kernel.release} on {result.accel}, {result.seconds:.1f} s, "
-        f"console in {result.log}[/]",
+        f"[dim]{kernel.release} on {how}, {result.seconds:.1f} s, console in {result.log}[/]",
         soft_wrap=True,
     )
     return result.returncode

@@ -161,9 +161,9 @@ def parsed(*words: str) -> argparse.Namespace:
 
 
 def test_memory_depends_on_the_architecture() -> None:
-    assert vm_cli.guest_of(parsed()).memory_mb == 3072
-    assert vm_cli.guest_of(parsed("--arch", "arm64"), ARM64).memory_mb == 2048
-    assert vm_cli.guest_of(parsed("--mem", "4G"), ARM64).memory_mb == 4096
+    assert vm_cli.guests_of(parsed())[0].memory_mb == 3072
+    assert vm_cli.guests_of(parsed("--arch", "arm64"), ARM64)[0].memory_mb == 2048
+    assert vm_cli.guests_of(parsed("--mem", "4G"), ARM64)[0].memory_mb == 4096
 
 
 def test_image_must_be_for_the_architecture(
