@@ -12,7 +12,17 @@ from pagehaul import ui
 from pagehaul.build import DEBUG_VARIANTS
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
-from pagehaul.suites import arm64, figures, fuzz, guests, lint, topology, torture, unit
+from pagehaul.suites import (
+    arm64,
+    figures,
+    fuzz,
+    guests,
+    lint,
+    repeatable,
+    topology,
+    torture,
+    unit,
+)
 from pagehaul.suites.outcomes import Outcome, Status, count, failed, summary
 
 # In the order in which they run: what is quick to fail comes first. Those of OF_VARIANTS take the
@@ -36,6 +46,7 @@ SUITES: dict[str, Callable[..., list[Outcome]]] = {
     "topology": topology.run,
     "move": guests.move,
     "mm-selftests": guests.mm_selftests,
+    "repeatable": repeatable.run,
     "bench-smoke": figures.smoke,
     "path-length": figures.path_length,
     "torture": torture.run,
