@@ -90,21 +90,35 @@ static uint64_t read_register(struct cpu *cpu, struct qemu_plugin_register *hand
 	return value;
 }
 
-/* A string instruction begins, or goes on after an interrupt, which has been paid for already. */
-void copy_begins(unsigned int index, void *insn)
+/*
+ * Whether a string instruction goes on after an interrupt: it ends where the last
+ * one does, and has less to do. That has been paid for already.
+ */
+static bool goes_on(struct cpu *cpu, const struct copy_site *site, uint64_t end, uint64_t steps)
 {
-	const struct copy_site *site = insn;
-	struct cpu *cpu = &cpus[index];
-	uint64_t steps = read_register(cpu, cpu->rcx), to = read_register(cpu, cpu->rdi);
-	uint64_t bytes = steps * site->width, end = to + bytes;
-	bool repeated = cpu->copy_pc == site->pc && cpu->copy_end == end && steps < cpu->copy_left;
-	int64_t now, cost, done;
-	int node;
+	bool same = cpu->copy_pc == site->pc && cpu->copy_end == end && steps < cpu->copy_left;
 
 	cpu->copy_pc = site->pc;
 	cpu->copy_end = end;
 	cpu->copy_left = steps;
-	if (repeated || !bytes || cpu->speed != 1)
+	return same;
+}
+
+/* A string instruction begins, or a call of memcpy(). */
+void copy_begins(unsigned int index, void *insn)
+{
+	const struct copy_site *site = insn;
+	struct cpu *cpu = &cpus[index];
+	uint64_t steps = read_register(cpu, site->call ? cpu->rdx : cpu->rcx);
+	uint64_t to = read_register(cpu, cpu->rdi), bytes = steps * site->width;
+	int64_t now, cost, done;
+	int node;
+
+	if (site->call)
+		cpu_spend(cpu, MEMCPY_INSTRUCTIONS * model.instruction_ps);
+	else if (goes_on(cpu, site, to + bytes, steps))
+		return;
+	if (!bytes || cpu->speed != 1)
 		return;
 	now = cpu_now(cpu);
 	node = node_of_address(to);

@@ -41,7 +41,7 @@ void cpu_spend(struct cpu *cpu, int64_t ps)
 	now[cpu->index] += ps;
 }
 
-static uint64_t registers[3];
+static uint64_t registers[4];
 static char value[8];
 static struct glib_array bytes = { value, 0 };
 
@@ -67,6 +67,7 @@ static void reset(void)
 	model.copy_load_far_ps = 30;
 	model.copy_store_near_ps = 20;
 	model.copy_store_far_ps = 60;
+	model.instruction_ps = 500;
 	model.cpus_per_node = 2;
 	model.cache_cpus = 1;
 	model.nr_nodes = 2;
@@ -75,6 +76,7 @@ static void reset(void)
 	for (i = 0; i < nr_cpus; i++) {
 		cpus[i] = (struct cpu){ .index = i, .bytes = &bytes, .speed = 1 };
 		cpus[i].rcx = (void *)&registers[0];
+		cpus[i].rdx = (void *)&registers[3];
 		cpus[i].rsi = (void *)&registers[1];
 		cpus[i].rdi = (void *)&registers[2];
 		/* Times only grow, lines and nodes remember them. */
@@ -89,7 +91,8 @@ static int64_t copy_ps(unsigned int cpu, const struct copy_site *site, uint64_t 
 {
 	int64_t before = now[cpu];
 
-	registers[0] = steps;
+	registers[site->call ? 3 : 0] = steps;
+	registers[site->call ? 0 : 3] = 77;
 	registers[1] = from;
 	registers[2] = to;
 	copy_begins(cpu, (void *)site);
@@ -146,7 +149,8 @@ static void test_decode(void)
 
 static void test_copies(void)
 {
-	const struct copy_site movsb = { 1, 1, true }, movsq = { 2, 8, true }, stosq = { 3, 8, false };
+	const struct copy_site movsb = { 1, 1, true, false }, movsq = { 2, 8, true, false };
+	const struct copy_site stosq = { 3, 8, false, false }, call = { 6, 1, true, true };
 	const uint64_t near = DIRECT_MAP, far = DIRECT_MAP + 1536 * MB;
 
 	reset();
@@ -159,6 +163,8 @@ static void test_copies(void)
 	check(!copy_ps(0, &movsb, near + 96, near + MB + 96, 4000), "the rest is paid for already");
 	copy_ps(0, &movsb, near, near + MB, 4096);
 	check(copy_ps(0, &movsb, near, near + MB, 4096) > 0, "the same copy again is not");
+	check(copy_ps(0, &call, near, near + MB, 4096) == 4096 * 30 + 5000, "a call of memcpy()");
+	check(copy_ps(0, &call, near, near + MB, 0) == 5000, "which takes something by itself");
 	check(!copy_ps(0, &movsb, near, near + MB, 0), "nothing costs nothing");
 
 	/* Above 2.75 GiB of memory, what is beyond 2 GiB is from 4 GiB on. */
@@ -169,7 +175,7 @@ static void test_copies(void)
 
 static void test_node_cap(void)
 {
-	const struct copy_site stosq = { 4, 8, false };
+	const struct copy_site stosq = { 4, 8, false, false };
 	int64_t first, second;
 
 	reset();
@@ -186,7 +192,7 @@ static void test_node_cap(void)
 
 static void test_cache_cap(void)
 {
-	const struct copy_site movsq = { 5, 8, true };
+	const struct copy_site movsq = { 5, 8, true, false };
 	int64_t first;
 
 	reset();

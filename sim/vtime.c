@@ -99,6 +99,19 @@ static bool parse_device_cpus(const char *text)
 	}
 }
 
+/* First and last address of a function, START-END, the end not included. */
+static bool parse_memcpy(const char *text)
+{
+	char *end;
+
+	model.memcpy_start = strtoull(text, &end, 16);
+	if (end == text || *end != '-')
+		return false;
+	text = end + 1;
+	model.memcpy_end = strtoull(text, &end, 16);
+	return end != text && !*end && model.memcpy_start < model.memcpy_end;
+}
+
 static bool parse_option(char *option)
 {
 	char *value = strchr(option, '='), *end;
@@ -113,6 +126,8 @@ static bool parse_option(char *option)
 		return (profile_path = strdup(value));
 	if (!strcmp(option, "device_cpus"))
 		return parse_device_cpus(value);
+	if (!strcmp(option, "memcpy"))
+		return parse_memcpy(value);
 	if (!strcmp(option, "node_mb"))
 		return parse_nodes(value);
 	for (i = 0; i < sizeof(options) / sizeof(*options); i++) {
@@ -125,12 +140,23 @@ static bool parse_option(char *option)
 	return false;
 }
 
+static void watch_copy(struct qemu_plugin_insn *insn, struct copy_site what)
+{
+	/* Kept as long as QEMU runs: a block may be translated again. */
+	struct copy_site *site = malloc(sizeof(*site));
+
+	if (!site)
+		abort();
+	*site = what;
+	qemu_plugin_register_vcpu_insn_exec_cb(insn, copy_begins, QEMU_PLUGIN_CB_R_REGS, site);
+}
+
 /* Counts what a block costs, and asks for its turn before it. */
 static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	const bool lines = model.line_cache_ns || model.line_socket_ns || model.line_far_ns;
 	const qemu_plugin_u64 ps = { board, 0 };
-	size_t n = qemu_plugin_tb_n_insns(tb), i;
+	size_t n = qemu_plugin_tb_n_insns(tb), counted = n, i;
 
 	(void)id;
 	for (i = 0; i < n; i++) {
@@ -139,18 +165,17 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		uint8_t bytes[MAX_INSN];
 		size_t len = qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
 		struct decoded decoded = decode(bytes, len);
-		struct copy_site *site;
 
+		if (pc >= model.memcpy_start && pc < model.memcpy_end) {
+			counted--;
+			if (pc == model.memcpy_start)
+				watch_copy(insn, (struct copy_site){ pc, 1, true, true });
+		}
 		switch (decoded.kind) {
 		case COPY:
 		case FILL:
-			/* Kept as long as QEMU runs: a block may be translated again. */
-			site = malloc(sizeof(*site));
-			if (!site)
-				abort();
-			*site = (struct copy_site){ pc, decoded.width, decoded.kind == COPY };
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, copy_begins,
-							       QEMU_PLUGIN_CB_R_REGS, site);
+			watch_copy(insn, (struct copy_site){ pc, decoded.width,
+							     decoded.kind == COPY, false });
 			break;
 		case LOCKED:
 			if (lines || profiling)
@@ -170,7 +195,7 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			profile_call_site(pc + len, call_target(bytes, len, pc + len));
 	}
 	qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64, ps,
-							  n * model.instruction_ps);
+							  counted * model.instruction_ps);
 	qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, cpu_turn_ends, profiling ?
 						  QEMU_PLUGIN_CB_R_REGS : QEMU_PLUGIN_CB_NO_REGS,
 						  QEMU_PLUGIN_COND_GE, ps, LIMIT,
@@ -187,6 +212,8 @@ static void find_registers(struct cpu *cpu)
 	for (i = 0; i < found->len; i++) {
 		if (!strcmp(each[i].name, "rcx"))
 			cpu->rcx = each[i].handle;
+		else if (!strcmp(each[i].name, "rdx"))
+			cpu->rdx = each[i].handle;
 		else if (!strcmp(each[i].name, "rsi"))
 			cpu->rsi = each[i].handle;
 		else if (!strcmp(each[i].name, "rdi"))

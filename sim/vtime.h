@@ -51,7 +51,7 @@ struct cpu {
 	uint64_t copy_pc;
 	uint64_t copy_end;
 	uint64_t copy_left;
-	struct qemu_plugin_register *rcx, *rsi, *rdi, *rsp;
+	struct qemu_plugin_register *rcx, *rdx, *rsi, *rdi, *rsp;
 	struct glib_array *bytes;
 };
 
@@ -75,10 +75,15 @@ struct model {
 	int64_t wake_ns;
 	int64_t slice_ns;
 	int64_t cpus_per_node;
+	uint64_t memcpy_start;	/* the kernel's own loop, whose instructions are not counted */
+	uint64_t memcpy_end;
 	int nr_nodes;
 	uint64_t node_end[MAX_NODES];	/* bytes of memory up to the end of each node */
 	uint64_t memory;		/* bytes of all nodes */
 };
+
+/* What a call of memcpy() takes besides the copy, in instructions. */
+#define MEMCPY_INSTRUCTIONS	10
 
 struct totals {
 	uint64_t slices;
@@ -133,6 +138,7 @@ struct copy_site {
 	uint64_t pc;
 	unsigned int width;
 	bool loads;
+	bool call;		/* the first instruction of the kernel's memcpy() */
 };
 struct line_site {
 	uint64_t pc;

@@ -59,7 +59,7 @@ class Simulator:
         nice = "renice -n -10 $$ > /dev/null 2>&1\n"
         return nice + shlex.join([*words, str(self.qemu.binary), *self.qemu.options()])
 
-    def options(self, guest: Guest, model: Model, report: Path) -> list[str]:
+    def options(self, kernel: Kernel, guest: Guest, model: Model, report: Path) -> list[str]:
         """Return QEMU's options for a guest whose plugin writes `report` when it ends."""
         values: dict[str, object] = {
             name: value for name, value in model.parameters().items() if name not in _OF_THE_GUEST
@@ -67,6 +67,8 @@ class Simulator:
         values["cpus_per_node"] = _cpus_per_node(guest)
         values["cache_cpus"] = guest.cache_cpus()
         values["node_mb"] = ":".join(map(str, guest.node_memory_mb()))
+        if (loop := _memcpy(kernel)) is not None:
+            values["memcpy"] = loop
         if guest.device_cpus:
             values["device_cpus"] = guest.device_cpus.replace(",", ":")
         values["report"] = report
@@ -138,6 +140,20 @@ def failure(text: str) -> str | None:
             if pattern.fullmatch(line.strip()):
                 return line.strip()
     return None
+
+
+def _memcpy(kernel: Kernel) -> str | None:
+    """Return where a kernel has the loop that copies pages; None for one without a map.
+
+    What it takes on a real machine, which has an instruction for that, is no matter of how many
+    instructions the loop has. The instruction, in an emulator, would take for ever.
+    """
+    try:
+        text = (kernel.tree / "System.map").read_text(encoding="ascii")
+    except OSError:
+        return None
+    found = re.search(r"^(\w+) t memcpy_orig\n(\w+) ", text, re.M)
+    return None if found is None else f"{found[1]}-{found[2]}"
 
 
 def _cpus_per_node(guest: Guest) -> int:

@@ -406,7 +406,7 @@ def _boot_sealed(
     if guest.model is not None:
         simulator = simulation.simulator()
         program = simulator.program()
-        options = simulator.options(guest, guest.model, work / _REPORT)
+        options = simulator.options(kernel, guest, guest.model, work / _REPORT)
         # All that is random in the guest, too.
         options += ["-seed", "1"]
         words.append("norandmaps")
@@ -486,7 +486,7 @@ def _vng(
     program = qemu.COMMAND
     if guest.model is not None:
         simulator = simulation.simulator()
-        options += simulator.options(guest, guest.model, work / _REPORT)
+        options += simulator.options(kernel, guest, guest.model, work / _REPORT)
         program = simulator.program()
     command = [
         str(_vng_path()),
