@@ -47,6 +47,8 @@ struct decoded decode(const uint8_t *bytes, size_t len)
 		found.kind = COPY;
 	else if (repeated && (bytes[i] & 0xfe) == 0xaa)
 		found.kind = FILL;
+	else if (len == 2 && bytes[0] == 0xf3 && bytes[1] == 0x90)
+		found.kind = PAUSE;
 	/* xchg with memory locks without being told to. */
 	else if (locked || ((bytes[i] & 0xfe) == 0x86 && i + 1 < len && bytes[i + 1] >> 6 != 3))
 		found.kind = LOCKED;

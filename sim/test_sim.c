@@ -127,6 +127,8 @@ static void test_decode(void)
 		{ "xchg %eax,(%rdi)", LOCKED, 0, 2, { 0x87, 0x07 } },
 		{ "xchg %bx,%bx", PLAIN, 0, 3, { 0x66, 0x87, 0xdb } },
 		{ "mov with an immediate of 0xf0", PLAIN, 0, 5, { 0xb8, 0xf0, 0, 0, 0 } },
+		{ "pause", PAUSE, 0, 2, { 0xf3, 0x90 } },
+		{ "nop", PLAIN, 0, 1, { 0x90 } },
 		{ "rep ret", PLAIN, 0, 2, { 0xf3, 0xc3 } },
 		{ "a nop that is no mark", PLAIN, 0, 7, { 0x0f, 0x1f, 0x80, 0, 0, 0, 0 } },
 		{ "a mark", MARK, 0, 7, { 0x0f, 0x1f, 0x80, 2, 0x4d, 0x48, 0x50 } },

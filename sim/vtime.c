@@ -36,6 +36,7 @@ static const struct {
 	int64_t least;
 } options[] = {
 	{ "instruction_ps", &model.instruction_ps, 1 },
+	{ "pause_ns", &model.pause_ns, 0 },
 	{ "copy_load_near_ps", &model.copy_load_near_ps, 0 },
 	{ "copy_load_far_ps", &model.copy_load_far_ps, 0 },
 	{ "copy_store_near_ps", &model.copy_store_near_ps, 0 },
@@ -157,6 +158,7 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	const bool lines = model.line_cache_ns || model.line_socket_ns || model.line_far_ns;
 	const qemu_plugin_u64 ps = { board, 0 };
 	size_t n = qemu_plugin_tb_n_insns(tb), counted = n, i;
+	int64_t more = 0;
 
 	(void)id;
 	for (i = 0; i < n; i++) {
@@ -188,6 +190,9 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 							       QEMU_PLUGIN_CB_NO_REGS,
 							       (void *)(uintptr_t)decoded.mark);
 			break;
+		case PAUSE:
+			more += model.pause_ns * PS_PER_NS;
+			break;
 		case PLAIN:
 			break;
 		}
@@ -195,7 +200,7 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			profile_call_site(pc + len, call_target(bytes, len, pc + len));
 	}
 	qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64, ps,
-							  counted * model.instruction_ps);
+							  counted * model.instruction_ps + more);
 	qemu_plugin_register_vcpu_tb_exec_cond_cb(tb, cpu_turn_ends, profiling ?
 						  QEMU_PLUGIN_CB_R_REGS : QEMU_PLUGIN_CB_NO_REGS,
 						  QEMU_PLUGIN_COND_GE, ps, LIMIT,

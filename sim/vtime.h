@@ -61,6 +61,7 @@ struct cpu {
 /* The machine that is simulated; see machines/ for the meaning. */
 struct model {
 	int64_t instruction_ps;
+	int64_t pause_ns;
 	int64_t copy_load_near_ps;
 	int64_t copy_load_far_ps;
 	int64_t copy_store_near_ps;
@@ -125,7 +126,7 @@ void line_taken(unsigned int index, uint32_t info, uint64_t vaddr, void *site);
 
 /* decode.c: which instructions matter */
 struct decoded {
-	enum { PLAIN, COPY, FILL, LOCKED, MARK } kind;
+	enum { PLAIN, COPY, FILL, LOCKED, PAUSE, MARK } kind;
 	unsigned int width;	/* bytes of one step of COPY and FILL */
 	unsigned int mark;	/* number of MARK */
 };

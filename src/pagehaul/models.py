@@ -25,21 +25,22 @@ _POSITIVE = ("cache_cpus", "channel_mb_s", "instruction_ps", "slice_ns")
 class Model:
     """What takes how long on a machine.
 
-    instruction_ps is for an instruction. copy_*_ps are for a byte that `rep movs` or `rep stos`
-    loads or stores, near on a node of the CPU's own, far on another. node_mb_s is the most that all
-    CPUs together load and store on a node, cache_mb_s the most that the CPUs of a last-level cache
-    copy together, 0 for no limit. line_*_ns are for a cache line that a
-    lock-prefixed instruction takes and another CPU took last: one with the same last-level cache,
-    which cache_cpus CPUs share, one of the same node, one of another. ipi_ns is for an interrupt
-    from CPU to CPU, wake_ns for an idle CPU to wake up. channel_mb_s is the speed of a DMA channel,
-    and channel_ns what a transfer takes it besides.
-    slice_ns is the longest that a CPU runs ahead of the others.
+    instruction_ps is for an instruction, pause_ns what `pause` takes besides, in loops that wait.
+    copy_*_ps are for a byte that a copy or a fill loads or stores, near on a node of the CPU's own,
+    far on another. node_mb_s is the most that all CPUs together load and store on a node,
+    cache_mb_s the most that the CPUs of a last-level cache copy together, 0 for no limit. line_*_ns
+    are for a cache line that a lock-prefixed instruction takes and another CPU took last: one with
+    the same last-level cache, which cache_cpus CPUs share, one of the same node, one of another.
+    ipi_ns is for an interrupt from CPU to CPU, wake_ns for an idle CPU to wake up. channel_mb_s is
+    the speed of a DMA channel, and channel_ns what a transfer takes it besides. slice_ns is the
+    longest that a CPU runs ahead of the others.
     """
 
     name: str
     title: str
     about: str
     instruction_ps: int
+    pause_ns: int
     copy_load_near_ps: int
     copy_load_far_ps: int
     copy_store_near_ps: int
