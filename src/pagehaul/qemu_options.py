@@ -15,10 +15,10 @@ def machine(guest: Guest) -> list[str]:
         # could be concluded from such copies.
         cpu = "max,-erms,-fsrm"
         if guest.model is not None:
-            # The simulator knows memory by where the kernel maps it, which five levels of page tables
-            # would move. With monitor, idle CPUs spin.
-            # QEMU 10.0 breaks off when the guest's firmware asks for dies, by a leaf above this
-            # level; the kernel finds caches without it.
+            # The simulator knows memory by where the kernel maps it, which five levels of page
+            # tables would move. With monitor, idle CPUs spin. QEMU 10.0 breaks off when the
+            # guest's firmware asks for dies, by a leaf above this level; the kernel finds caches
+            # without it.
             cpu = "max,-erms,-fsrm,-la57,-monitor,level=13"
         if guest.model is not None or "dies=" in (guest.topology or ""):
             # Linux looks for dies where qemu describes them only on an Intel CPU, and copies pages

@@ -37,9 +37,11 @@ _FAILURES = (
     re.compile(rf"(?:\S*/)?{qemu.COMMAND}: .*"),
 )
 
-# Messages about modules of QEMU that belong to the one that is installed: UI, audio, disks.
+# Warnings, and messages about modules of QEMU that belong to the one that is installed: UI, audio,
+# disks.
 _HARMLESS = re.compile(
-    r"[Ff]ailed to (?:open|initialize) module|[Oo]nly modules from the same build"
+    r": (?:warning|info): "
+    r"|[Ff]ailed to (?:open|initialize) module|[Oo]nly modules from the same build"
 )
 
 

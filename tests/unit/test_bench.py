@@ -146,7 +146,7 @@ PARALLEL = bench.effort_of(Place("parallel", 2), quick=True)
 
 def arguments(**options: Any) -> Namespace:
     """What the command line was, with these options besides --quick."""
-    none = dict.fromkeys(("boots", "cpus", "model", "experiment", "json", "html"))
+    none = dict.fromkeys(("boots", "cpus", "model", "experiment", "json", "html", "profile"))
     return Namespace(**{**none, "quick": True, "tables": False, "host": False, **options})
 
 

@@ -49,7 +49,9 @@ def _smoke_cells(size: Size) -> tuple[Cell, ...]:
     return cells + tuple(replace(cell, touch_us=TOUCH_US, condition="touched") for cell in touched)
 
 
-_SMOKE = Experiment("smoke", "A little of everything", "parallel", _smoke_cells)
+_SMOKE = Experiment(
+    "smoke", "A little of everything", "parallel", _smoke_cells, quick_cpus=(_LITTLE_CPUS,)
+)
 
 
 def _measure(*experiments: Experiment) -> Results:
