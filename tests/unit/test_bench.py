@@ -20,7 +20,7 @@ from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size, policy
 from pagehaul.machines import Place, Turn, real
 from pagehaul.paths import REPO
-from pagehaul.results import Results, load, parse
+from pagehaul.results import Results, Row, Touches, load, parse
 from pagehaul.tables import experiment_table
 
 
@@ -269,6 +269,214 @@ def test_rows_hold_all_boots_and_their_ratio() -> None:
     assert row.instructions_per_page is None
     assert len(row.gbps) == PARALLEL.boots * PARALLEL.rounds
     assert row.counters["vmstat.pgmigrate_success"] == len(row.gbps)
+
+
+def test_what_is_seen_beside_moves_is_kept_by_repetitions() -> None:
+    class Touched(Model):
+        def measure(self, kernel: str, line: dict[str, Any]) -> dict[str, Any]:
+            found = super().measure(kernel, line)
+            if "touch" in line:
+                found["touch_ns"] = [7] * line["reps"]
+                found["touches"] = [[2, 3], [7, 1]]
+            return found
+
+    for row in measure(Touched(), "first-folio").rows:
+        assert row.remap is not None
+        assert row.remap.moves == len(row.gbps)
+        assert (row.remap.first_ns, row.remap.last_ns, row.remap.away_ns) == (1, 9, 8)
+    for row in measure(Touched(), "stall").rows:
+        assert row.touch is not None
+        assert row.touch.moves == len(row.gbps)
+        assert (row.touch.p50_ns, row.touch.max_ns) == (7, 7)
+        # Of each turn there are 4.
+        assert row.touch.all == Touches(4 * PARALLEL.boots * PARALLEL.rounds, 2, 7)
+
+
+def test_non_temporal_reads_before_and_after_moves() -> None:
+    results = measure(Model(), "non-temporal")
+    assert {
+        (row.reads.warm_ns, row.reads.own_ns, row.reads.moved_ns)
+        for row in results.rows
+        if row.reads
+    } == {(5, 9, 700)}
+    assert all(row.reads and row.reads.moves == len(row.gbps) for row in results.rows)
+    shares = {
+        (row.method, *row.settings.values()): (
+            row.counters.get("migrate_copy.bytes_nontemporal", 0) > 0
+        )
+        for row in results.rows
+    }
+    assert shares == {
+        ("serial",): False,
+        ("batch",): False,
+        ("batch", "always"): True,
+        ("parallel",): False,
+        ("parallel", "always"): True,
+    }
+
+
+@dataclass
+class Virtual(Model):
+    """Guests in virtual time: each experiment is measured where it wants to be."""
+
+    names: tuple[str, ...] = ("plain",)
+    order: list[tuple[str, Place]] = field(default_factory=list)
+    fails: Place | None = None
+    stopped: bool = False
+
+    def places(self, experiment: Experiment, quick: bool) -> tuple[Place, ...]:
+        if experiment.about_caches:
+            return ()
+        return tuple(
+            Place(experiment.machine, cpus, "virtual", model)
+            for model in experiment.models or self.names
+            for cpus in experiment.machine_sizes(quick)
+        )
+
+    def at_once(self, places: Sequence[Place], quick: bool) -> int:
+        return 2
+
+    def run(
+        self,
+        place: Place,
+        quick: bool,
+        turns: Sequence[Turn],
+        timeout: float,
+        on_line: Callable[[], None],
+        stop: Event,
+    ) -> list[tuple[str, dict[str, Any]]]:
+        (kernel,) = {turn.kernel for turn in turns}
+        if self.fails is not None:
+            if place == self.fails:
+                raise PagehaulError("it broke")
+            self.stopped = stop.wait(10)
+            raise PagehaulError("stopped")
+        self.order.append((kernel, place))
+        return super().run(place, quick, turns, timeout, on_line, stop)
+
+
+def test_each_kernel_is_booted_once_on_each_machine_of_virtual_time() -> None:
+    model = Virtual()
+    results = measure(model, "folio-size", "hugetlb")
+    sizes = {name: EXPERIMENTS[name].machine_sizes(quick=True) for name in results.experiments()}
+    counts = {cpus for found in sizes.values() for cpus in found}
+    places = [Place("parallel", cpus, "virtual", "plain") for cpus in counts]
+    wanted = [(kernel, place) for place in places for kernel in ("vanilla", "pagehaul")]
+    assert sorted(model.order, key=str) == sorted(wanted, key=str)
+    for row in results.rows:
+        assert (row.model, row.clock) == ("plain", "virtual")
+        # All CPUs of a machine, or one: fewer are those of another one.
+        assert row.threads in (1, row.cpus)
+        assert row.vs_vanilla is not None
+    for name, cpus in sizes.items():
+        assert {row.cpus for row in results.of(name)} == set(cpus)
+
+
+def test_moves_in_virtual_time_go_on_until_they_can_be_told() -> None:
+    model = Virtual()
+    measure(model, "policy", "stall", "first-folio", "reasons")
+    lines = [line for boot in model.boots for _, line in boot]
+    apart = ("touch", "remaps", "reason")
+    least = {
+        next((name for name in apart if name in line), ""): line.get("at-least") for line in lines
+    }
+    assert least == {"": 5_000, "touch": 40_000, "remaps": None, "reason": None}
+    assert {line["reps"] for line in lines} == {2}
+
+
+def test_validation_is_measured_as_published_on_models_of_its_machines() -> None:
+    model = Virtual()
+    results = measure(model, "validation")
+    assert {row.model for row in results.rows} == {"grace", "epyc-zen3"}
+    assert {row.method for row in results.rows} == {"threads", "dma"}
+    assert {row.kernel for row in results.rows} == {"pagehaul"}
+    knobs = [line["knobs"] for boot in model.boots for _, line in boot]
+    assert all(each["parallel_batches"] == 0 for each in knobs)
+    assert max(each["batch_pages"] for each in knobs) == 32768
+    dma = [each for each in knobs if "engines/dcbm/channels" in each]
+    assert {each["engines/dcbm/channels"] for each in dma} == {1, 4, 16}
+    # There is a part for everybody.
+    assert {
+        each["engines/dcbm/chunk_kb"] for each in dma if each["engines/dcbm/channels"] == 16
+    } == {16, 128}
+
+
+def test_scaling_has_one_caller_with_helpers_beside_many_callers() -> None:
+    results = measure(Virtual(), "scaling")
+    counts = {1, 2, 4, 8, 16}
+    for case in (("", 4), ("", 64), ("", 2048), ("hugetlb", 2048)):
+        of_case = [row for row in results.rows if (row.condition, row.folio_kb) == case]
+        for method in ("callers", "parallel"):
+            assert {row.threads for row in of_case if row.method == method} == counts
+        assert all(row.vs_vanilla is not None for row in of_case)
+    gigantic = [row for row in results.rows if row.folio_kb == 1 << 20]
+    assert {row.threads for row in gigantic if row.kernel == "vanilla"} == {1}
+    assert {row.threads for row in gigantic if row.kernel == "pagehaul"} == counts
+
+
+def test_judge_has_each_cell_with_and_without() -> None:
+    results = measure(Virtual(only=("vanilla", "pagehaul", "judge")), "judge")
+    assert {(row.kernel, row.model, row.cpus) for row in results.rows} == {
+        ("judge", name, cpus) for name in ("plain", "epyc-zen3") for cpus in (2, 8, 16)
+    }
+
+    def cell(row: Row) -> tuple[object, ...]:
+        rest = {name: value for name, value in row.settings.items() if "debug." not in name}
+        return row.case, row.method, row.threads, row.channels, row.machine, rest
+
+    whole = [row for row in results.rows if not any("debug." in name for name in row.settings)]
+    kept = [cell(row) for row in whole]
+    assert len(kept) == len({str(each) for each in kept})
+    assert all(cell(row) in kept for row in results.rows)
+    names = {name for row in results.rows for name in row.settings if "debug." in name}
+    assert {name.removeprefix("debug.without/") for name in names} == {
+        "early_isolation",
+        "table_ends",
+        "cost_model",
+        "placement",
+        "priority",
+        "batch_copy",
+        "engine_model",
+        "debug.window_folios",
+    }
+
+
+def test_a_guest_that_fails_ends_the_others() -> None:
+    model = Virtual(only=("pagehaul",), fails=Place("parallel", 2, "virtual", "plain"))
+    with pytest.raises(PagehaulError, match="it broke"):
+        measure(model, "folio-size")
+    assert model.stopped
+
+
+def test_what_is_about_caches_is_left_out_where_there_are_none() -> None:
+    results = measure(Virtual(), "hugetlb", "non-temporal")
+    assert results.experiments() == ["hugetlb"]
+    assert results.environment["notes"] == ["non-temporal: left out, no caches are modelled"]
+
+
+@pytest.mark.parametrize("words", [["--cpus", "0"], ["--cpus", "65"], ["--model", "pdp-11"]])
+def test_no_such_machine(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["bench", *words])
+    assert words[1] in capsys.readouterr().err
+
+
+def test_results_are_kept_and_end_with_a_verdict(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
+    monkeypatch.setattr(verb, "Host", lambda _: Model())
+    assert bench.run(arguments(experiment=["classic"], host=True)) == 0
+    (path,) = (cache / "results").iterdir()
+    kept = load(path)
+    assert kept.experiments() == ["classic"]
+    assert kept.verdict
+    printed = capsys.readouterr()
+    assert str(path) in printed.err.replace("\n", "")
+    # No tables unless they are asked for.
+    assert "100,000 base pages" not in printed.out
+    assert bench.run(arguments(experiment=["classic"], host=True, tables=True)) == 0
+    assert "100,000 base pages" in capsys.readouterr().out
 
 
 def test_channels_never_copy_more_than_everything() -> None:
