@@ -93,16 +93,17 @@ class Guest:
     def default_topology(self) -> str:
         """Tail of qemu's -smp: a socket a node, so that no two nodes share a cache.
 
-        Of a model's sockets, the CPUs of each last-level cache are a die, where they divide so.
+        A model's sockets have a die for each last-level cache, or as many as divide their CPUs.
         """
         sockets = sum(1 for cpus in self.node_cpus() if cpus)
         if self.cpus % sockets:
             sockets = self.cpus
         cores = self.cpus // sockets
-        if self.model is None or cores % self.model.cache_cpus or cores == self.model.cache_cpus:
+        caches = 1 if self.model is None else self.model.node_caches
+        dies = max(number for number in range(1, caches + 1) if cores % number == 0)
+        if dies == 1:
             return f"sockets={sockets},cores={cores},threads=1"
-        dies = cores // self.model.cache_cpus
-        return f"sockets={sockets},dies={dies},cores={self.model.cache_cpus},threads=1"
+        return f"sockets={sockets},dies={dies},cores={cores // dies},threads=1"
 
     def cache_cpus(self) -> int:
         """Return how many CPUs share a last-level cache, which a die has, or else a socket."""

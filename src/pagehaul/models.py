@@ -18,7 +18,7 @@ DEFAULT = "plain"
 _DIRECTORY = REPO / "machines"
 
 # Parameters that cannot be 0, which for all others means that it costs nothing, or has no limit.
-_POSITIVE = ("cache_cpus", "channel_mb_s", "instruction_ps", "slice_ns")
+_POSITIVE = ("channel_mb_s", "instruction_ps", "node_caches", "slice_ns")
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,13 @@ class Model:
     instruction_ps is for an instruction, pause_ns what `pause` takes besides, in loops that wait.
     copy_*_ps are for a byte that a copy or a fill loads or stores, near on a node of the CPU's own,
     far on another. node_mb_s is the most that all CPUs together load and store on a node,
-    cache_mb_s the most that the CPUs of a last-level cache copy together, 0 for no limit. line_*_ns
+    cache_mb_s the most that the CPUs of a last-level cache copy together, 0 for no limit. A node
+    has node_caches of these; a guest with fewer CPUs than the machine has fewer for each. line_*_ns
     are for a cache line that a lock-prefixed instruction takes and another CPU took last: one with
-    the same last-level cache, which cache_cpus CPUs share, one of the same node, one of another.
-    ipi_ns is for an interrupt from CPU to CPU, wake_ns for an idle CPU to wake up. channel_mb_s is
-    the speed of a DMA channel, and channel_ns what a transfer takes it besides. slice_ns is the
-    longest that a CPU runs ahead of the others.
+    the same last-level cache, one of the same node, one of another. ipi_ns is for an interrupt from
+    CPU to CPU, wake_ns for an idle CPU to wake up. channel_mb_s is the speed of a DMA channel, and
+    channel_ns what a transfer takes it besides. slice_ns is the longest that a CPU runs ahead of
+    the others.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Model:
     line_cache_ns: int
     line_socket_ns: int
     line_far_ns: int
-    cache_cpus: int
+    node_caches: int
     ipi_ns: int
     wake_ns: int
     channel_mb_s: int

@@ -493,13 +493,19 @@ def test_kvm_that_was_asked_for_must_work(device: None, fake_command: Fake) -> N
     assert vm._accelerator(Guest(), Path("bzImage")) == "tcg"
 
 
-def test_dies_of_a_model_are_its_caches() -> None:
-    zen3 = replace(models.load("plain"), cache_cpus=8)
-    assert Guest(cpus=32, model=zen3).default_topology() == "sockets=2,dies=2,cores=8,threads=1"
-    assert Guest(cpus=32, model=zen3).cache_cpus() == 8
-    # One cache, a part of one, and caches that do not divide a socket.
-    for cpus in (16, 8, 24):
-        guest = Guest(cpus=cpus, model=zen3)
-        assert "dies" not in guest.default_topology()
-        assert guest.cache_cpus() == cpus // 2
+@pytest.mark.parametrize(
+    ("cpus", "dies", "each"), [(64, 4, 8), (32, 4, 4), (24, 4, 3), (16, 4, 2), (8, 4, 1), (4, 2, 1)]
+)
+def test_dies_of_a_model_are_its_caches(cpus: int, dies: int, each: int) -> None:
+    zen3 = replace(models.load("plain"), node_caches=4)
+    guest = Guest(cpus=cpus, model=zen3)
+    assert guest.default_topology() == f"sockets=2,dies={dies},cores={each},threads=1"
+    assert guest.cache_cpus() == each
+
+
+def test_caches_that_do_not_divide_a_socket() -> None:
+    zen3 = replace(models.load("plain"), node_caches=4)
+    assert Guest(cpus=10, model=zen3).default_topology() == "sockets=2,cores=5,threads=1"
+    assert Guest(cpus=12, model=zen3).cache_cpus() == 2
+    assert Guest(cpus=2, model=zen3).cache_cpus() == 1
     assert Guest(cpus=4, topology="sockets=1,dies=2,cores=2,threads=1").cache_cpus() == 2

@@ -17,7 +17,7 @@ from pagehaul.experiments.policy import copy_kb, forced
 GRACE, ZEN3 = "grace", "epyc-zen3"
 
 CPUS = (32,)
-QUICK_CPUS = (16,)
+QUICK_CPUS = (32,)
 THREADS = (1, 2, 4, 8, 16, 32)
 CHANNELS = (1, 2, 4, 8, 16)
 QUICK_COUNTS = (1, 4, 16)
