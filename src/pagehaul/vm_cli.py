@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     for guest in guests:
         log = args.log
         if len(guests) > 1:
-            ui.console.print(f"[bold]{guest.cpus} CPUs[/]")
+            ui.console.print(f"[bold]{guest.cpus} CPU{'s' if guest.cpus > 1 else ''}[/]")
             log = None if log is None else log.with_stem(f"{log.stem}-{guest.cpus}")
         status = _run(kernel, guest, args.command, args.timeout, log) or status
     return status

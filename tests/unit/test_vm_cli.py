@@ -54,4 +54,5 @@ def test_one_boot_that_fails_is_told(
     args = _parsed("--cpus", "1", "2", "--log", str(tmp_path / "guest.log"))
     assert vm_cli.run(args) == 3
     assert logs == ["guest-1.log", "guest-2.log"]
-    assert "2 CPUs" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "1 CPU\n" in shown and "2 CPUs\n" in shown
