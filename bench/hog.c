@@ -25,11 +25,15 @@
 #define LOOK_NS		(50 * 1000 * 1000)
 /* After it the scheduler has found a place for everybody who was woken. */
 #define SETTLE_NS	(20 * 1000 * 1000)
+/* After it everybody who was stopped has left its CPU. */
+#define STOPPED_NS	(1000 * 1000)
 
 static pid_t leader;		/* also the process group's id; 0: there are none */
 static unsigned long running;	/* hogs */
 static pid_t processes[MAX_PROCESSES];
 static int nr_processes;
+static uint64_t resumed_ns;	/* when they went on */
+static uint64_t resumed_cpu_ns;	/* their CPU time until then */
 
 static void sleep_ns(long ns)
 {
@@ -54,8 +58,11 @@ static void find_processes(void)
 	closedir(dir);
 }
 
-/* CPU time of all hogs so far. */
-uint64_t hogs_ns(void)
+/*
+ * CPU time of all hogs so far. Of one that runs on another CPU the kernel does not
+ * tell what it has used since the last tick.
+ */
+static uint64_t hogs_ns(void)
 {
 	uint64_t sum = 0;
 
@@ -79,18 +86,40 @@ void end_hogs(void)
 	running = 0;
 }
 
-void pause_hogs(void)
+static void stop_hogs(void)
 {
-	if (leader)
-		kill(-leader, SIGSTOP);
+	kill(-leader, SIGSTOP);
+	sleep_ns(STOPPED_NS);
 }
 
 void resume_hogs(void)
 {
 	if (!leader)
 		return;
+	resumed_cpu_ns = hogs_ns();
+	resumed_ns = now_ns();
 	kill(-leader, SIGCONT);
 	sleep_ns(SETTLE_NS);
+}
+
+/*
+ * Stops the hogs. Returns how much CPU time they had during the @busy_ns that
+ * somebody else wanted some: in the rest of the time it was all theirs.
+ */
+uint64_t pause_hogs(uint64_t busy_ns)
+{
+	uint64_t wanted, had;
+
+	if (!leader)
+		return 0;
+	wanted = (now_ns() - resumed_ns) * running;
+	stop_hogs();
+	had = hogs_ns() - resumed_cpu_ns;
+	/* They begin a moment late, and end so. */
+	if (had > wanted)
+		had = wanted;
+	wanted -= had;
+	return busy_ns * running > wanted ? busy_ns * running - wanted : 0;
 }
 
 static void run_stress_ng(const char *workers_text)
@@ -140,7 +169,7 @@ bool start_hogs(unsigned long nr)
 		if (hogs_ns() - before > (now_ns() - start_ns) * nr * 3 / 4 &&
 		    nr_processes > (int)nr) {
 			running = nr;
-			pause_hogs();
+			stop_hogs();
 			return true;
 		}
 		if (waitpid(leader, NULL, WNOHANG) == leader) {

@@ -31,8 +31,9 @@ struct caller {
 };
 
 /*
- * Several callers have a CPU each, as far as there are some: what is measured is how
- * they get along in the kernel, and not where the scheduler happens to put them.
+ * Callers have a CPU each, as far as there are some: what is measured is how they
+ * get along in the kernel, and not where the scheduler happens to put them. Where a
+ * small move begins may double its time: the kernel drains its lists on that CPU.
  */
 static void take_cpu(unsigned long index)
 {
@@ -55,10 +56,9 @@ static void *call_move_pages(void *argument)
 	struct caller *caller = argument;
 	const struct region *r = caller->region;
 
-	if (caller->barrier) {
-		take_cpu(caller->index);
+	take_cpu(caller->index);
+	if (caller->barrier)
 		pthread_barrier_wait(caller->barrier);
-	}
 	caller->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	caller->start_ns = now_ns();
 	caller->rc = syscall(SYS_move_pages, 0, caller->folios, r->addresses + caller->first,
@@ -118,7 +118,7 @@ uint64_t move_region(unsigned long node, unsigned long nr_callers, uint64_t *sta
 	for (unsigned long i = 1; i < nr_callers; i++)
 		pthread_join(threads[i], NULL);
 	pthread_barrier_destroy(&barrier);
-	if (nr_callers > 1 && sched_setaffinity(0, sizeof(allowed_cpus), &allowed_cpus) < 0)
+	if (sched_setaffinity(0, sizeof(allowed_cpus), &allowed_cpus) < 0)
 		perror("movebench: sched_setaffinity");
 
 	*cpu_ns = 0;

@@ -175,11 +175,10 @@ static bool add_remaps(struct remaps *sum, uint64_t start_ns)
 static bool move_once(const struct cell *cell, unsigned long node, bool timed,
 		      struct sample *sample, struct outcome *outcome)
 {
-	uint64_t elapsed, start_ns = 0, hog_ns, cpu_ns = 0, pages, failures = 0;
+	uint64_t elapsed, start_ns = 0, cpu_ns = 0, pages, failures = 0;
 
 	if (cell->remaps && !start_remaps())
 		return false;
-	hog_ns = hogs_ns();
 	if (timed)
 		mark_begin();
 	elapsed = cell->reason ? move_by_reason(cell, &pages) :
@@ -187,7 +186,6 @@ static bool move_once(const struct cell *cell, unsigned long node, bool timed,
 	if (timed)
 		mark_end();
 	sample->cpu_ns += cpu_ns;
-	sample->hog_ns += hogs_ns() - hog_ns;
 	if (!elapsed)
 		return false;
 	if (!cell->reason) {
@@ -233,7 +231,7 @@ static bool move_on(const struct cell *cell, bool timed, bool once, struct sampl
 {
 	bool single = once || !cell->at_least_us || cell->cache_kb, good;
 	struct counters before, after;
-	uint64_t touch_ns;
+	uint64_t touch_ns, ns = sample->ns;
 
 	if (timed) {
 		read_counters(&before);
@@ -248,7 +246,7 @@ static bool move_on(const struct cell *cell, bool timed, bool once, struct sampl
 
 		good = !failed() && move_once(cell, node, timed, sample, outcome);
 	} while (good && !single && !stop && goes_on(cell, sample, timed, once));
-	pause_hogs();
+	sample->hog_ns += pause_hogs(sample->ns - ns);
 	if (cell->cache_kb && good) {
 		sample->own_ns += read_own();
 		sample->read_ns += read_moved();

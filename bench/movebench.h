@@ -118,9 +118,8 @@ uint64_t read_moved(void);
 bool have_hogs(unsigned long nr);
 bool start_hogs(unsigned long nr);
 void resume_hogs(void);
-void pause_hogs(void);
+uint64_t pause_hogs(uint64_t busy_ns);
 void end_hogs(void);
-uint64_t hogs_ns(void);
 
 /* remap.c */
 bool start_remaps(void);

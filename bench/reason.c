@@ -32,7 +32,7 @@
 #define MAX_IDLE_ATTEMPTS	3
 /* Reading memory until the kernel begins to move it, and until no more of it moves. */
 #define FIRST_NS		(10 * 1000000000ULL)
-#define LAST_NS			(300 * 1000000ULL)
+#define LAST_NS			(150 * 1000000ULL)
 
 struct reason {
 	const char *name;
@@ -157,9 +157,11 @@ static uint64_t move_by_demotion(const struct cell *cell)
 static bool prepare_balancing(const char *mode)
 {
 	static const char * const settings[][2] = {
+		/* A scan of less is allowed to be more frequent: waiting for it takes CPU time. */
+		{ BALANCING_DEBUG "/scan_size_mb", "64" },
 		{ BALANCING_DEBUG "/scan_delay_ms", "10" },
-		{ BALANCING_DEBUG "/scan_period_min_ms", "100" },
-		{ BALANCING_DEBUG "/scan_period_max_ms", "100" },
+		{ BALANCING_DEBUG "/scan_period_min_ms", "25" },
+		{ BALANCING_DEBUG "/scan_period_max_ms", "25" },
 	};
 
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {

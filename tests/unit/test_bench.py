@@ -380,7 +380,7 @@ def test_moves_in_virtual_time_go_on_until_they_can_be_told() -> None:
     least = {
         next((name for name in apart if name in line), ""): line.get("at-least") for line in lines
     }
-    assert least == {"": 5_000, "touch": 40_000, "remaps": None, "reason": None}
+    assert least == {"": 10_000, "touch": 100_000, "remaps": None, "reason": None}
     assert {line["reps"] for line in lines} == {2}
 
 

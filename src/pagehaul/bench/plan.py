@@ -42,15 +42,20 @@ class Effort:
         """Return how long the moves of a repetition take at least, 0 for a single one."""
         if not self.at_least_us or cell.reason or cell.remaps or cell.load:
             return 0
-        return _TOUCHED_US if cell.touch_us else self.at_least_us
+        if cell.touch_us:
+            return _TOUCHED_US
+        return _BUSY_US if cell.hogs else self.at_least_us
 
 
 # Enough of them that 99% of the touches are told from the longest.
-_TOUCHED_US = 40_000
+_TOUCHED_US = 100_000
+
+# Beside hogs a caller has a CPU for some slices of time, and then does not: enough of these.
+_BUSY_US = 120_000
 
 # In virtual time a cell comes out the same each time, as long as it lasts long enough for a tick,
 # or a thread of the kernel, not to matter. The second repetition shows whether it does.
-_LEAST_US = 5_000
+_LEAST_US = 10_000
 _VIRTUAL = Effort(1, 1, 320, 1, 2, 3600.0, at_least_us=_LEAST_US)
 _VIRTUAL_FULL = Effort(1, 1, 2048, 2, 3, 8 * 3600.0, at_least_us=2 * _LEAST_US)
 _VIRTUAL_FAULTS = Effort(1, 1, 1, 2, 2, 3600.0)
@@ -131,7 +136,7 @@ def _warmups(cell: Cell, number: int, place: int) -> int:
     """How many moves of a cell are not timed: in which round, and where in its turn."""
     if cell.method == "hybrid":
         return -(-_LEARNING // cell.shape.bytes)
-    if cell.load is None and cell.shape.bytes <= _SMALL:
+    if cell.load is not None or cell.shape.bytes <= _SMALL:
         return 1
     if cell.shape.bytes < _LARGE:
         return int(number == 0 or place == 0)

@@ -12,7 +12,7 @@ from pagehaul.experiments import folio_count
 from pagehaul.experiments.cell import METHODS, Cell, Experiment, Shape, Size, compare_methods
 
 QUICK = {64: (1024,), 2048: (32,)}
-QUICK_METHODS = ("batch", "parallel")
+QUICK_METHODS = ("parallel",)
 # On each of them a hog runs while memory moves, and takes the host's time.
 QUICK_CPUS = (4,)
 
