@@ -90,7 +90,7 @@ bool moves_only_once(const struct cell *cell);
 bool check_backing(void);
 bool ask_nodes(void);
 bool check_nodes(void);
-bool read_frames(uint64_t *frames);
+bool read_frames(const void *start, size_t pages, uint64_t *frames);
 uint64_t verify_region(uint64_t next_base);
 
 /* move.c */

@@ -45,8 +45,9 @@ struct reason {
 };
 
 static const struct reason *prepared;
-static void *filler;	/* pages between those of the region */
+static void *filler;	/* all of a node but the region */
 static size_t filler_bytes;
+static bool *kept;	/* pages of it that stay during the move */
 static char block[sizeof(MEMORY) + 40];	/* that goes offline: its state */
 
 static bool set(const char *path, const char *value)
@@ -256,24 +257,77 @@ static void drop_filler(void)
 	if (filler)
 		munmap(filler, filler_bytes);
 	filler = NULL;
+	free(kept);
+	kept = NULL;
+}
+
+static bool compact_node(unsigned long node)
+{
+	char path[sizeof(NODES) + 40];
+
+	snprintf(path, sizeof(path), NODES "/node%lu/compact", node);
+	return set(path, "1");
+}
+
+struct frame {
+	uint64_t number;
+	size_t page;	/* of the filler */
+};
+
+static int by_number(const void *one, const void *other)
+{
+	const struct frame *a = one, *b = other;
+
+	return a->number < b->number ? -1 : a->number > b->number;
+}
+
+/* Returns the pages of the filler, the lowest first; NULL after an error. */
+static struct frame *sorted_filler(void)
+{
+	size_t pages = filler_bytes / BASE_SIZE;
+	uint64_t *numbers = malloc(pages * sizeof(*numbers));
+	struct frame *frames = malloc(pages * sizeof(*frames));
+
+	if (!numbers || !frames || !read_frames(filler, pages, numbers)) {
+		if (!failed())
+			fail("out of memory");
+		free(numbers);
+		free(frames);
+		return NULL;
+	}
+	for (size_t i = 0; i < pages; i++)
+		frames[i] = (struct frame) { numbers[i], i };
+	free(numbers);
+	qsort(frames, pages, sizeof(*frames), by_number);
+	return frames;
+}
+
+static void drop_filler_page(size_t page, size_t pages)
+{
+	madvise((char *)filler + page * BASE_SIZE, pages * BASE_SIZE, MADV_DONTNEED);
 }
 
 /*
- * Fills most of the node, from the top as the kernel does, and makes holes of
- * one page each in what was filled last, as many as the region has pages: there
- * it will be, at the bottom, when the rest is free again. Compaction collects
- * pages at the top.
+ * Fills the node, and makes holes of one page each among the lowest pages, as many
+ * as the region has pages: there it will be, at the bottom, when the rest is free
+ * again. Compaction moves pages from the bottom to holes at the top, but not into
+ * what is free as a whole: so every other page stays there, of twice as many as
+ * the region has. Small pieces of free memory would be used before the holes:
+ * compaction puts them together first.
  */
 static bool prepare_compaction(const struct cell *cell)
 {
-	size_t bytes = (cell->folio_kb << 10) * cell->folios, spare = bytes + FREE_BYTES;
-	size_t available = free_bytes(cell->from);
+	size_t bytes = (cell->folio_kb << 10) * cell->folios, available, pages;
+	struct frame *frames;
 
-	if (available < 2 * bytes + spare) {
+	if (!compact_node(cell->from))
+		return false;
+	available = free_bytes(cell->from);
+	if (available < 5 * bytes + FREE_BYTES) {
 		fail("node %lu has too little free memory", cell->from);
 		return false;
 	}
-	filler_bytes = (available - spare) / BASE_SIZE * BASE_SIZE;
+	filler_bytes = (available - FREE_BYTES) / BASE_SIZE * BASE_SIZE;
 	filler = mmap(NULL, filler_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		      0);
 	if (filler == MAP_FAILED) {
@@ -281,26 +335,41 @@ static bool prepare_compaction(const struct cell *cell)
 		fail("cannot map %zu bytes: %s", filler_bytes, strerror(errno));
 		return false;
 	}
-	madvise(filler, filler_bytes - 2 * bytes, MADV_HUGEPAGE);
+	madvise(filler, filler_bytes, MADV_NOHUGEPAGE);
 	if (!bind_memory(filler, filler_bytes, cell->from))
 		return false;
 	for (size_t i = 0; i < filler_bytes; i += BASE_SIZE)
 		((volatile char *)filler)[i] = 1;
-	for (size_t i = filler_bytes - 2 * bytes; i < filler_bytes; i += 2 * BASE_SIZE)
-		madvise((char *)filler + i, BASE_SIZE, MADV_DONTNEED);
+	pages = filler_bytes / BASE_SIZE;
+	kept = calloc(pages, sizeof(*kept));
+	frames = kept ? sorted_filler() : NULL;
+	if (!frames) {
+		if (!failed())
+			fail("out of memory");
+		return false;
+	}
+	for (size_t i = 0; i < 2 * bytes / BASE_SIZE; i += 2) {
+		drop_filler_page(frames[i].page, 1);
+		kept[frames[pages - 1 - i].page] = true;
+	}
+	free(frames);
 	return true;
 }
 
 static uint64_t move_by_compaction(const struct cell *cell)
 {
-	char path[sizeof(NODES) + 40];
+	size_t pages = filler_bytes / BASE_SIZE, end;
 	uint64_t start;
 
-	/* Now the holes are between the region's pages. */
-	drop_filler();
-	snprintf(path, sizeof(path), NODES "/node%lu/compact", cell->from);
+	/* Now there are holes between the region's pages, and between those at the top. */
+	for (size_t i = 0; i < pages; i = end + 1) {
+		for (end = i; end < pages && !kept[end]; end++)
+			;
+		if (end > i)
+			drop_filler_page(i, end - i);
+	}
 	start = now_ns();
-	return set(path, "1") ? now_ns() - start : 0;
+	return compact_node(cell->from) ? now_ns() - start : 0;
 }
 
 /* --- memory that goes offline --- */
@@ -409,9 +478,9 @@ uint64_t move_by_reason(const struct cell *cell, uint64_t *pages)
 	uint64_t elapsed = 0;
 
 	*pages = 0;
-	if (before && after && read_frames(before)) {
+	if (before && after && read_frames(region.start, nr, before)) {
 		elapsed = cell->reason->move(cell);
-		if (elapsed && !read_frames(after))
+		if (elapsed && !read_frames(region.start, nr, after))
 			elapsed = 0;
 		for (size_t i = 0; elapsed && i < nr; i++)
 			*pages += before[i] != after[i];

@@ -343,17 +343,16 @@ bool check_nodes(void)
 	return true;
 }
 
-/* Finds the frames of all base pages. */
-bool read_frames(uint64_t *frames)
+/* Finds the frames of base pages. */
+bool read_frames(const void *start, size_t pages, uint64_t *frames)
 {
-	size_t pages = region.bytes / BASE_SIZE, done = 0;
+	size_t done = 0;
 	int pagemap = open("/proc/self/pagemap", O_RDONLY);
 
 	while (pagemap >= 0 && done < pages * sizeof(*frames)) {
 		ssize_t length = pread(pagemap, (char *)frames + done,
 				       pages * sizeof(*frames) - done,
-				       (uintptr_t)region.start / BASE_SIZE * sizeof(*frames) +
-				       done);
+				       (uintptr_t)start / BASE_SIZE * sizeof(*frames) + done);
 
 		if (length <= 0)
 			break;
