@@ -118,7 +118,7 @@ void copy_begins(unsigned int index, void *insn)
 		cpu_spend(cpu, MEMCPY_INSTRUCTIONS * model.instruction_ps);
 	else if (goes_on(cpu, site, to + bytes, steps))
 		return;
-	if (!bytes || cpu->speed != 1)
+	if (!bytes || cpu->device)
 		return;
 	now = cpu_now(cpu);
 	node = node_of_address(to);
@@ -169,6 +169,12 @@ void line_taken(unsigned int index, uint32_t info, uint64_t vaddr, void *data)
 	int64_t cost, waited;
 
 	(void)info;
+	/*
+	 * The firmware is down there. Its CPUs wait for each other without end on a lock that
+	 * is given back for a moment only: who has it would always be the first to take it.
+	 */
+	if (vaddr < FOUR_GIB)
+		return;
 	if (lines[at].line == line && lines[at].owner != index) {
 		cost = line_ps(cpu, lines[at].owner);
 		waited = queue(&lines[at].free_at, cost) - cpu_now(cpu);

@@ -139,6 +139,15 @@ void profile_sample(struct cpu *cpu, uint64_t pc)
 		read_chain(cpu, sample);
 }
 
+static void set_device_speed(int64_t speed)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_cpus; i++)
+		if (cpus[i].device)
+			cpus[i].speed = speed;
+}
+
 /* The guest's program begins a timed section, or ends it. */
 void mark_reached(unsigned int index, void *number)
 {
@@ -156,11 +165,13 @@ void mark_reached(unsigned int index, void *number)
 			if (cpus[i].sampled < section->began)
 				cpus[i].sampled = section->began;
 		in_section = true;
+		set_device_speed(DEVICE_SPEED);
 		break;
 	case SECTION_ENDS:
 		if (!in_section)
 			break;
 		in_section = false;
+		set_device_speed(1);
 		section->after = totals;
 		section->ended = cpu_now(&cpus[index]);
 		nr_sections++;

@@ -206,7 +206,7 @@ static void test_cache_cap(void)
 	      "together, not each");
 	check(copy_ps(2, &movsq, DIRECT_MAP, DIRECT_MAP + MB, 512) < 2 * first,
 	      "those of another cache have their own");
-	cpus[3].speed = DEVICE_SPEED;
+	cpus[3].device = true;
 	check(!copy_ps(3, &movsq, DIRECT_MAP, DIRECT_MAP + MB, 512),
 	      "a device's copies cost what its driver says");
 }
@@ -222,6 +222,8 @@ static void test_lines(void)
 	model.line_cache_ns = 20;
 	model.line_socket_ns = 60;
 	model.line_far_ns = 150;
+	line_cost(0, 0x1000, &site);
+	check(!line_cost(1, 0x1000, &site), "the firmware's lines cost nothing");
 	check(!line_cost(0, line, &site), "a line that nobody had costs nothing");
 	check(!line_cost(0, line + 8, &site), "nor does one's own");
 	check(line_cost(1, line, &site) == 20 * NS, "from a CPU of the same cache");

@@ -91,7 +91,7 @@ static bool parse_device_cpus(const char *text)
 		if (first > last || last >= MAX_CPUS)
 			return false;
 		for (; first <= last; first++)
-			cpus[first].speed = DEVICE_SPEED;
+			cpus[first].device = true;
 		if (!*end)
 			return true;
 		if (*end != ':')

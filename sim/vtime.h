@@ -38,7 +38,8 @@ struct cpu {
 	unsigned int index;
 	_Atomic enum cpu_state state;
 	struct count *count;
-	int64_t speed;		/* that of its instructions, 1 but for parts of devices */
+	bool device;		/* it is part of one */
+	int64_t speed;		/* of its instructions, 1 but for a device that works */
 	int64_t end;		/* the CPU's time when its counter reaches LIMIT */
 	int64_t time;		/* its time while it has not the turn */
 	int64_t sampled;	/* its time when the profile looked last */
@@ -55,7 +56,10 @@ struct cpu {
 	struct glib_array *bytes;
 };
 
-/* A CPU that is part of a device is so much faster: what the device takes, it waits for. */
+/*
+ * A CPU that is part of a device is so much faster, while something is timed: what the
+ * device takes, it waits for. Else it would only spin so much more, as when the guest boots.
+ */
 #define DEVICE_SPEED	16
 
 /* The machine that is simulated; see machines/ for the meaning. */

@@ -25,8 +25,8 @@ _BOOTED = "2026-01-01T00:00:00"
 # The guest's TSC counts nanoseconds.
 _TSC_KHZ = 1_000_000
 
-# Parameters of the machine that are not QEMU's business: softdma, in the guest, is told.
-_OF_THE_GUEST = ("channel_mb_s", "channel_ns")
+# Parameters of the machine that the plugin learns otherwise, or that softdma in the guest is told.
+_OF_THE_GUEST = ("channel_mb_s", "channel_ns", "node_caches")
 
 # What QEMU, the plugin and the loader print when the simulation cannot begin; the first that is
 # found says most.
