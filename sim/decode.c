@@ -66,7 +66,8 @@ bool is_call(const uint8_t *bytes, size_t len)
 	if (i == len)
 		return false;
 	/* call rel32, and call r/m64 */
-	return bytes[i] == 0xe8 || (bytes[i] == 0xff && i + 1 < len && (bytes[i + 1] >> 3 & 7) == 2);
+	return bytes[i] == 0xe8 ||
+	       (bytes[i] == 0xff && i + 1 < len && (bytes[i + 1] >> 3 & 7) == 2);
 }
 
 /* Where a call goes that says so itself, 0 for others. */
