@@ -378,6 +378,8 @@ int main(int argc, char **argv)
 	bool good;
 
 	parse_cell(argc, argv, &cell, &run);
+	if (run.own_machine)
+		place_kernel_threads();
 	workers = usable_cpus();
 	if (workers > MAX_CALLERS)
 		workers = MAX_CALLERS;

@@ -129,4 +129,7 @@ void end_remaps(void);
 /* options.c */
 void parse_cell(int argc, char **argv, struct cell *cell, struct run *run);
 
+/* kthread.c */
+void place_kernel_threads(void);
+
 #endif

@@ -17,6 +17,8 @@ static void usage(FILE *file)
 	      "  -p, --plan FILE      run a cell for each line of options in FILE (- for stdin)\n"
 	      "  -T, --turns DIR      say \"ready\" on stderr, begin cell N of the plan when the\n"
 	      "                       file DIR/N exists, stop when DIR/abandoned does\n"
+	      "  -o, --own-machine    nobody else uses this machine: put the kernel thread that\n"
+	      "                       moves wait for on the CPU of the first caller\n"
 	      "  -l, --label TEXT     name of the cell, repeated in its JSON\n"
 	      "  -s, --folio-kb N     size of a folio in KiB, a power of two (4)\n"
 	      "  -n, --folios N       number of folios (1024)\n"
@@ -53,6 +55,7 @@ static void usage(FILE *file)
 static const struct option long_options[] = {
 	{ "plan", required_argument, NULL, 'p' },
 	{ "turns", required_argument, NULL, 'T' },
+	{ "own-machine", no_argument, NULL, 'o' },
 	{ "label", required_argument, NULL, 'l' },
 	{ "folio-kb", required_argument, NULL, 's' },
 	{ "folios", required_argument, NULL, 'n' },
@@ -85,7 +88,7 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 		.callers = 1, .from = 0, .to = 1, .seed = 1,
 	};
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "p:T:l:s:n:r:W:a:w:c:f:t:Hk:S:x:R:g:C:mh",
+	while ((option = getopt_long(argc, argv, "p:T:ol:s:n:r:W:a:w:c:f:t:Hk:S:x:R:g:C:mh",
 				     long_options, NULL)) != -1) {
 		switch (option) {
 		case 'p':
@@ -93,6 +96,11 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 			if (!run)
 				usage_error("a plan cannot name a plan");
 			*(option == 'p' ? &run->plan : &run->turns) = optarg;
+			break;
+		case 'o':
+			if (!run)
+				usage_error("a plan is no matter of whose machine it is");
+			run->own_machine = true;
 			break;
 		case 'l':
 			cell->label = optarg;

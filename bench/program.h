@@ -26,6 +26,7 @@ struct counters {
 struct run {
 	const char *plan;
 	const char *turns;
+	bool own_machine;	/* nobody else uses it: kernel threads may be moved */
 };
 
 /* How a line of a plan is read and, when its turn has come, measured. */

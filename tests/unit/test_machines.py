@@ -161,7 +161,7 @@ def test_a_guest_in_virtual_time_waits_for_nobody(
     found = here.run(place, True, turns, 9.0, lambda: told.append(1), Event())
     assert found == [("pagehaul", {"label": "0"})]
     assert told == [1]
-    assert seen["command"] == [str(tmp_path / "movebench"), "--plan=-"]
+    assert seen["command"] == [str(tmp_path / "movebench"), "--plan=-", "--own-machine"]
     assert seen["stdin"] == "--label=0\n"
     assert seen["watched"] == []
     assert seen["guest"].profile is not None

@@ -327,6 +327,8 @@ class _Boot:
         program = self.guests.program
         name = "faultbench" if self.place.kind in _FAULTS else program.name
         command = [str(program.with_name(name)), "--plan=-"]
+        if guest.model is not None and name == program.name:
+            command.append("--own-machine")
         if waits_in is not None:
             command.append(f"--turns={waits_in}")
         if self.place.kind == "dma" and kernel != "vanilla":
