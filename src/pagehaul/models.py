@@ -2,7 +2,9 @@
 """The machines that a guest in virtual time can be: machines/NAME.toml, with the source of each.
 
 A file has a `title`, `about`, and for each parameter a table `[parameters.X]` with `value`, a whole
-number, and `source`, which says where that comes from.
+number, and `source`, which says where that comes from. Where the model is far from what was
+published of the machine, a table `[[deviations]]` says why: `series` and `folio_kb` say of which
+figures, `most_folios` (optional) of how many folios at most, and `why`.
 """
 
 import tomllib
@@ -19,6 +21,16 @@ _DIRECTORY = REPO / "machines"
 
 # Parameters that cannot be 0, which for all others means that it costs nothing, or has no limit.
 _POSITIVE = ("channel_mb_s", "instruction_ps", "node_caches", "slice_ns")
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Why a model is far from published figures: of a series, a folio size, so many folios."""
+
+    series: str
+    folio_kb: int
+    why: str
+    most_folios: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,7 @@ class Model:
     channel_ns: int
     slice_ns: int
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    deviations: tuple[Deviation, ...] = field(default=(), compare=False, repr=False)
 
     def parameters(self) -> dict[str, int]:
         """Return the value of each parameter."""
@@ -88,7 +101,7 @@ def read(path: Path) -> Model:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PagehaulError(f"{path}: not a model: {error}") from error
-    for key in content.keys() - {"title", "about", "parameters"}:
+    for key in content.keys() - {"title", "about", "parameters", "deviations"}:
         raise PagehaulError(f"{path}: unknown entry {key!r}")
     for key in ("title", "about"):
         if not _is_text(content.get(key)):
@@ -104,7 +117,28 @@ def read(path: Path) -> Model:
         if key not in tables:
             raise PagehaulError(f"{path}: parameter {key!r} is missing")
         values[key], sources[key] = _parameter(path, key, tables[key])
-    return Model(path.stem, content["title"], content["about"], sources=sources, **values)
+    return Model(
+        path.stem,
+        content["title"],
+        content["about"],
+        sources=sources,
+        deviations=_deviations(path, content.get("deviations", [])),
+        **values,
+    )
+
+
+def _deviations(path: Path, tables: object) -> tuple[Deviation, ...]:
+    """Return the explanations in a model's file."""
+    try:
+        if not isinstance(tables, list):
+            raise TypeError("no list of tables")
+        found = tuple(Deviation(**table) for table in tables)
+    except TypeError as error:
+        raise PagehaulError(f"{path}: [[deviations]]: {error}") from error
+    for each in found:
+        if not (_is_text(each.series) and _is_text(each.why) and isinstance(each.folio_kb, int)):
+            raise PagehaulError(f"{path}: [[deviations]] need series, folio_kb and why")
+    return found
 
 
 def _parameter(path: Path, name: str, table: object) -> tuple[int, str]:

@@ -42,6 +42,24 @@ class Comparison:
         """Whether the model is near enough."""
         return abs(self.deviation) <= TOLERANCE
 
+    @property
+    def why(self) -> str | None:
+        """Return why the model is not, as its file says; None where it does not."""
+        for each in _deviations(self.model):
+            most = self.row.folios if each.most_folios is None else each.most_folios
+            same = (each.series, each.folio_kb) == (self.series, self.row.folio_kb)
+            if same and self.row.folios <= most:
+                return " ".join(each.why.split())
+        return None
+
+
+def _deviations(model: str) -> tuple[models.Deviation, ...]:
+    try:
+        return models.load(model).deviations
+    except PagehaulError:
+        # Stored results may be of a model that is gone.
+        return ()
+
 
 def comparisons(rows: Sequence[Row]) -> list[Comparison]:
     """Return all that can be compared: rows of a model whose machine figures were published of."""
@@ -125,9 +143,18 @@ def _origin(model: str) -> str:
     return f"{text} Adjusted on: {'; '.join(adjusted)}." if adjusted else text
 
 
+def _mark(each: Comparison, reasons: Sequence[str]) -> str:
+    """Return what follows a deviation: nothing, a mark, or the number of its reason."""
+    if each.good:
+        return ""
+    return f" {OFF_MARK} ({reasons.index(each.why) + 1})" if each.why else f" {OFF_MARK}"
+
+
 def table(results: Results, experiment: str) -> Table:
     """Return the table of all comparisons with one machine model."""
     rows = results.of(experiment)
+    compared = comparisons(rows)
+    reasons = list(dict.fromkeys(each.why for each in compared if not each.good and each.why))
     lines = [
         {
             "published": each.series,
@@ -135,9 +162,9 @@ def table(results: Results, experiment: str) -> Table:
             "of them": f"{each.count}",
             "to one": f"{each.published:.2f}x",
             "model": f"{each.measured:.2f}x{'' if each.row.repeats else captions.MARK}",
-            "deviation": f"{each.deviation:+.0%}{'' if each.good else ' ' + OFF_MARK}",
+            "deviation": f"{each.deviation:+.0%}{_mark(each, reasons)}",
         }
-        for each in comparisons(rows)
+        for each in compared
     ]
     named = dict.fromkeys(str(row.model) for row in rows)
     caption = (
@@ -146,6 +173,7 @@ def table(results: Results, experiment: str) -> Table:
         if lines
         else "Of these cells and this machine nothing was published. "
     )
+    caption += "".join(f"({number}) {why} " for number, why in enumerate(reasons, start=1))
     caption += "".join(f"{_origin(model)} " for model in named if model in published.MODELS)
     caption += captions.ran_on(results, experiment)
     return table_of(captions.title(results, experiment), caption, lines)

@@ -105,3 +105,20 @@ def test_file_without_parameters_is_an_error(directory: Path, text: str, message
         models.load("mine")
     with pytest.raises(PagehaulError, match="no table with value and source"):
         models._parameter(directory, "ipi_ns", 3)
+
+
+def test_deviations_are_explained_in_the_file(directory: Path) -> None:
+    told = '[[deviations]]\nseries = "CPU threads"\nfolio_kb = 64\nwhy = "other pages"\n'
+    (directory / "mine.toml").write_text(GOOD + told)
+    (only,) = models.load("mine").deviations
+    assert only == models.Deviation("CPU threads", 64, "other pages")
+
+
+@pytest.mark.parametrize(
+    "told",
+    ['series = "CPU threads"\n', 'series = ""\nfolio_kb = 4\nwhy = "x"\n', "other = 1\n"],
+)
+def test_wrong_deviations_are_one_clear_line(directory: Path, told: str) -> None:
+    (directory / "mine.toml").write_text(f"{GOOD}[[deviations]]\n{told}")
+    with pytest.raises(PagehaulError, match="deviations"):
+        models.load("mine")

@@ -8,7 +8,7 @@ import pytest
 from test_report import results as host_results
 from test_report import row
 
-from pagehaul import report, verdict
+from pagehaul import models, report, verdict
 from pagehaul.experiments import Shape
 from pagehaul.experiments.policy import AUTOMATIC, forced
 from pagehaul.results import Hog, Integrity, Results, Row, Statement, Touch, Touches, compare
@@ -204,6 +204,14 @@ def test_validation() -> None:
     off = said(ran(*validated(10.0, 16.0, 10.0)), "Published")
     assert not off.good
     assert "epyc-zen3 1 of 2; furthest -64% (epyc-zen3, CPU threads, 2 MB x 64, 4)" in off.text
+
+
+def test_a_deviation_that_is_explained_is_no_red_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    why = models.Deviation("CPU threads", 2048, "for a test")
+    model = replace(models.load("epyc-zen3"), deviations=(why,))
+    monkeypatch.setattr(models, "load", lambda _: model)
+    off = said(ran(*validated(10.0, 16.0, 10.0)), "Published")
+    assert off.good and off.text.endswith("Of 1 that are further 1 are explained.")
 
 
 def test_a_model_that_loses_is_no_loss_of_ours() -> None:

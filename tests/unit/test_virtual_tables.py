@@ -189,6 +189,16 @@ def test_published_ratios_stand_beside_those_of_the_model() -> None:
     )
 
 
+def test_deviations_have_the_number_of_their_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = models.Deviation("CPU threads", 2048, "of few folios", most_folios=1)
+    every = models.Deviation("CPU threads", 2048, "of all of them")
+    model = replace(models.load("epyc-zen3"), deviations=(few, every))
+    monkeypatch.setattr(models, "load", lambda _: model)
+    table = experiment_table(by_model(validated(), "validation")[0], "validation")
+    assert ("4", "-64% ! (1)") in lines(table, "of them", "deviation")
+    assert "(1) of all of them" in table.caption and "of few folios" not in table.caption
+
+
 def test_placements_are_validated_by_one_thread() -> None:
     what: dict[str, Any] = {"experiment": "validation", "model": "epyc-zen3"}
     rows = [cell("batch", 10.0, **what)]
