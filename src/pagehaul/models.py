@@ -77,9 +77,8 @@ class Model:
         return {name: getattr(self, name) for name in PARAMETERS}
 
 
-PARAMETERS = tuple(
-    entry.name for entry in fields(Model) if entry.name not in ("name", "title", "about", "sources")
-)
+_NO_PARAMETERS = ("name", "title", "about", "sources", "deviations")
+PARAMETERS = tuple(entry.name for entry in fields(Model) if entry.name not in _NO_PARAMETERS)
 
 
 def names() -> tuple[str, ...]:
