@@ -41,7 +41,7 @@ VISIBLE int clock_gettime(clockid_t clock, struct timespec *ts)
 	/* Not through the vDSO, which reads the TSC. */
 	if (!active || clock != CLOCK_MONOTONIC)
 		return syscall(SYS_clock_gettime, clock, ts);
-	ns = now_ps() / PS_PER_NS;
+	ns = origin_ns + now_ps() / PS_PER_NS;
 	ts->tv_sec = ns / 1000000000;
 	ts->tv_nsec = ns % 1000000000;
 	return 0;
@@ -58,7 +58,7 @@ VISIBLE int gettimeofday(struct timeval *restrict tv, void *restrict zone)
  */
 static uint64_t virtual_tsc(void)
 {
-	int64_t tsc = now_ps() / PS_PER_NS, last = last_tsc;
+	int64_t tsc = origin_ns + now_ps() / PS_PER_NS, last = last_tsc;
 
 	while (tsc > last && !atomic_compare_exchange_weak(&last_tsc, &last, tsc))
 		;
@@ -133,6 +133,12 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	regs[REG_RIP] += len;
 }
 
+/* A process of QEMU's, for a network say, is no guest. */
+static void give_tsc_back(void)
+{
+	prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);
+}
+
 /* The first object is the program itself. */
 static int find_text(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -157,7 +163,7 @@ bool clock_init(void)
 
 	dl_iterate_phdr(find_text, NULL);
 	sigemptyset(&action.sa_mask);
-	if (sigaction(SIGSEGV, &action, NULL) < 0)
+	if (sigaction(SIGSEGV, &action, NULL) < 0 || pthread_atfork(NULL, NULL, give_tsc_back))
 		return false;
 	return prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) == 0;
 }

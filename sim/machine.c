@@ -15,6 +15,8 @@
 
 #define NO_NODE		(-1)
 
+#define MOST_BYTES	(1ULL << 40)
+
 /* When each node has served what it was asked for so far. */
 static int64_t node_free_at[MAX_NODES];
 
@@ -91,17 +93,27 @@ static uint64_t read_register(struct cpu *cpu, struct qemu_plugin_register *hand
 }
 
 /*
- * Whether a string instruction goes on after an interrupt: it ends where the last
- * one does, and has less to do. That has been paid for already.
+ * Whether a string instruction goes on after an interrupt, or a page fault: it ends
+ * where one of the last did, and has less to do. That has been paid for already.
  */
 static bool goes_on(struct cpu *cpu, const struct copy_site *site, uint64_t end, uint64_t steps)
 {
-	bool same = cpu->copy_pc == site->pc && cpu->copy_end == end && steps < cpu->copy_left;
+	unsigned int i;
 
-	cpu->copy_pc = site->pc;
-	cpu->copy_end = end;
-	cpu->copy_left = steps;
-	return same;
+	for (i = 0; i < NR_COPIES; i++) {
+		struct copy *copy = &cpu->copies[i];
+
+		if (copy->pc == site->pc && copy->end == end) {
+			bool less = steps < copy->left;
+
+			copy->left = steps;
+			/* It is not the next one to be forgotten. */
+			cpu->next_copy += cpu->next_copy % NR_COPIES == i;
+			return less;
+		}
+	}
+	cpu->copies[cpu->next_copy++ % NR_COPIES] = (struct copy){ site->pc, end, steps };
+	return false;
 }
 
 /* A string instruction begins, or a call of memcpy(). */
@@ -118,7 +130,8 @@ void copy_begins(unsigned int index, void *insn)
 		cpu_spend(cpu, MEMCPY_INSTRUCTIONS * model.instruction_ps);
 	else if (goes_on(cpu, site, to + bytes, steps))
 		return;
-	if (!bytes || cpu->device)
+	/* What nobody can copy ends at the first page that is not there. */
+	if (!bytes || steps > MOST_BYTES || bytes > MOST_BYTES || cpu->device)
 		return;
 	now = cpu_now(cpu);
 	node = node_of_address(to);
@@ -170,10 +183,10 @@ void line_taken(unsigned int index, uint32_t info, uint64_t vaddr, void *data)
 
 	(void)info;
 	/*
-	 * The firmware is down there. Its CPUs wait for each other without end on a lock that
-	 * is given back for a moment only: who has it would always be the first to take it.
+	 * The firmware's CPUs wait for each other without end on a lock that is given back
+	 * for a moment only: who has it would always be the first to take it.
 	 */
-	if (vaddr < FOUR_GIB)
+	if (!kernel_runs)
 		return;
 	if (lines[at].line == line && lines[at].owner != index) {
 		cost = line_ps(cpu, lines[at].owner);

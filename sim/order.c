@@ -40,21 +40,29 @@
 #define WARP_SPEED	50
 #define WARP_AT_ONCE_PS	(1000 * 1000 * PS_PER_NS)
 
-/* A turn ends after so long although nobody else wants one. It fits into a counter. */
-#define LONGEST_TURN_PS	(1000 * 1000 * PS_PER_NS)
+/* A timer that is due so much later is due never. */
+#define FAR_S		1000000
+
+/*
+ * A turn ends after so long although nobody else wants one: a device that is done by
+ * the host's clock may wake a CPU, which then begins so far in the past at most.
+ */
+#define LONGEST_TURN_PS	(20 * 1000 * PS_PER_NS)
 
 struct cpu cpus[MAX_CPUS];
 unsigned int nr_cpus;
 bool active;
 struct totals totals;
+int64_t origin_ns;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread struct cpu *me;
 static pthread_t main_thread;
 
 static struct cpu *turn;		/* the CPU that is RUNNING */
-static _Atomic int64_t global;		/* the time of the CPU that is last */
+static _Atomic int64_t global;		/* the time of the CPU that is last, since the start */
 static unsigned int nr_loose;
+static unsigned int nr_outside;		/* threads that wait until others have left */
 
 /* The main loop: when its next timer is due, and whether it waits for that. */
 static int64_t deadline;
@@ -75,6 +83,12 @@ struct cpu *current_cpu(void)
 	return me;
 }
 
+/* Looked up each time: QEMU moves the counters when it makes room for one more. */
+static struct count *count_of(const struct cpu *cpu)
+{
+	return qemu_plugin_scoreboard_find(board, cpu->index);
+}
+
 int64_t global_now(void)
 {
 	return atomic_load_explicit(&global, memory_order_relaxed);
@@ -84,14 +98,14 @@ int64_t global_now(void)
 int64_t cpu_now(const struct cpu *cpu)
 {
 	if (cpu->state == RUNNING)
-		return cpu->end + (int64_t)(cpu->count->ps - LIMIT) / cpu->speed;
+		return cpu->end + (int64_t)(count_of(cpu)->ps - LIMIT) / cpu->speed;
 	return cpu->time;
 }
 
 /* Lets time pass for the CPU that has the turn. */
 void cpu_spend(struct cpu *cpu, int64_t ps)
 {
-	cpu->count->ps += ps * cpu->speed;
+	count_of(cpu)->ps += ps * cpu->speed;
 }
 
 /*
@@ -101,7 +115,7 @@ void cpu_spend(struct cpu *cpu, int64_t ps)
 static void shorten_turn(int64_t until)
 {
 	if (turn && turn == me && until < turn->end) {
-		turn->count->ps += (turn->end - until) * turn->speed;
+		count_of(turn)->ps += (turn->end - until) * turn->speed;
 		turn->end = until;
 	}
 }
@@ -158,8 +172,8 @@ static void pass_turn(void)
 		return;
 	if (deadline <= best->time) {
 		advance(deadline);
+		totals.due += !main_due;
 		main_due = true;
-		totals.due++;
 		wake_main();
 		return;
 	}
@@ -172,7 +186,7 @@ static void pass_turn(void)
 	if (until - best->time > longest)
 		until = best->time + longest;
 	best->end = until;
-	best->count->ps = LIMIT - (until - best->time) * best->speed;
+	count_of(best)->ps = LIMIT - (until - best->time) * best->speed;
 	best->state = RUNNING;
 	turn = best;
 	totals.slices++;
@@ -185,6 +199,9 @@ static void give_up_turn(struct cpu *cpu, enum cpu_state state)
 	if (cpu->state == RUNNING) {
 		cpu->time = cpu_now(cpu);
 		turn = NULL;
+	} else if (state == READY && cpu->state != READY && count_of(cpu)->ps > LIMIT) {
+		/* What it has done without a turn: the block that it comes from, at least. */
+		cpu->time += (int64_t)(count_of(cpu)->ps - LIMIT) / cpu->speed;
 	}
 	if (cpu->state == LOOSE)
 		nr_loose--;
@@ -200,6 +217,8 @@ static void let_loose(void)
 		if (cpus[i].state != READY)
 			continue;
 		cpus[i].state = LOOSE;
+		count_of(&cpus[i])->ps = LIMIT;
+		cpus[i].end = cpus[i].time;
 		nr_loose++;
 		wake_thread(&cpus[i]);
 	}
@@ -238,10 +257,16 @@ void cpu_turn_ends(unsigned int index, void *pc)
 	pthread_mutex_lock(&lock);
 	if (profiling && cpu->state == RUNNING)
 		profile_sample(cpu, (uint64_t)pc);
-	if (cpu->state == RUNNING && nr_loose) {
+	if (cpu->state == RUNNING && (nr_loose || nr_outside)) {
 		/* Others are on their way out, maybe for us: to wait could be for ever. */
 		cpu->end += model.slice_ns * PS_PER_NS;
-		cpu->count->ps -= model.slice_ns * PS_PER_NS * cpu->speed;
+		count_of(cpu)->ps -= model.slice_ns * PS_PER_NS * cpu->speed;
+	} else if (nr_outside) {
+		/* It is waited for. */
+		give_up_turn(cpu, LOOSE);
+		nr_loose++;
+		count_of(cpu)->ps = LIMIT;
+		cpu->end = cpu->time;
 	} else {
 		give_up_turn(cpu, READY);
 		pass_turn();
@@ -252,20 +277,15 @@ void cpu_turn_ends(unsigned int index, void *pc)
 
 void cpu_starts(qemu_plugin_id_t id, unsigned int index)
 {
-	unsigned int i;
-
 	(void)id;
 	me = &cpus[index];
 	pthread_mutex_lock(&lock);
 	if (index >= nr_cpus)
 		nr_cpus = index + 1;
-	/* QEMU may have moved the counters to make room for one more. */
-	for (i = 0; i < nr_cpus; i++)
-		cpus[i].count = qemu_plugin_scoreboard_find(board, i);
 	me->time = global;
 	me->sampled = global;
 	me->state = IDLE;
-	me->count->ps = LIMIT;
+	count_of(me)->ps = LIMIT;
 	me->end = global;
 	pthread_mutex_unlock(&lock);
 }
@@ -304,6 +324,7 @@ static void wake_cpu(struct cpu *cpu)
 		cpu->time = now;
 	cpu->sampled = cpu->time;
 	cpu->state = WAKING;
+	cpu->woken_by_cpu = me;
 	totals.wakes++;
 	/* Who woke it goes on when it has come: it may be woken again, or for nothing. */
 	if (me)
@@ -321,7 +342,7 @@ void cpu_resumes(qemu_plugin_id_t id, unsigned int index)
 		wake_cpu(cpu);
 	cpu->in_halt = false;
 	/* It has to ask for its turn in its first block. */
-	cpu->count->ps = LIMIT;
+	count_of(cpu)->ps = LIMIT;
 	cpu->end = cpu->time;
 	pthread_mutex_unlock(&lock);
 	me = cpu;
@@ -336,11 +357,14 @@ static bool is_main(void)
 
 VISIBLE int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
+	bool outside = false;
+	int rc;
+
 	if (!real_cond_wait)
 		order_init();
 	if (active && (me || is_main())) {
 		pthread_mutex_lock(&lock);
-		if (me && me->in_halt) {
+		if (me && (me->in_halt || me->state == IDLE)) {
 			/* Woken for nothing, or not woken yet. */
 			me->halt = cond;
 			if (me->state == WAKING) {
@@ -349,10 +373,19 @@ VISIBLE int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 			}
 		} else {
 			let_loose();
+			nr_outside++;
+			outside = true;
 		}
 		pthread_mutex_unlock(&lock);
 	}
-	return real_cond_wait(cond, mutex);
+	rc = real_cond_wait(cond, mutex);
+	if (outside) {
+		pthread_mutex_lock(&lock);
+		nr_outside--;
+		pass_turn();
+		pthread_mutex_unlock(&lock);
+	}
+	return rc;
 }
 
 VISIBLE int pthread_cond_broadcast(pthread_cond_t *cond)
@@ -368,10 +401,9 @@ VISIBLE int pthread_cond_broadcast(pthread_cond_t *cond)
 
 			if (cpu->halt != cond || cpu == me)
 				continue;
-			if (cpu->state == IDLE) {
+			if (cpu->state == IDLE ||
+			    (cpu->state == WAKING && me && !cpu->woken_by_cpu)) {
 				wake_cpu(cpu);
-				/* Nobody else need be there to say that its turn comes. */
-				pass_turn();
 			} else if (cpu->state == READY && me) {
 				/* An interrupt, which that CPU has to stop for. */
 				cpu->time += model.ipi_ns * PS_PER_NS;
@@ -435,7 +467,7 @@ static int wait_in_main_loop(struct pollfd *fds, nfds_t n, const struct timespec
 	pthread_mutex_lock(&lock);
 	main_due = false;
 	deadline = FOREVER;
-	if (timeout)
+	if (timeout && timeout->tv_sec < FAR_S)
 		deadline = global + (timeout->tv_sec * 1000000000LL + timeout->tv_nsec) * PS_PER_NS;
 	for (;;) {
 		const struct timespec *wait = NULL;
@@ -530,7 +562,7 @@ void order_start(void)
 
 	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
 	order_init();
-	global = (now.tv_sec * 1000000000LL + now.tv_nsec) * PS_PER_NS;
+	origin_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
 	main_thread = pthread_self();
 	main_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	active = true;

@@ -16,19 +16,26 @@
 #include "vtime.h"
 
 #define SITE_BITS	16
+/* A table that is full would be searched without end. */
+#define MAX_SITES	(3 << SITE_BITS >> 2)
 #define CALL_BITS	20
 #define CHAIN		24
 #define STACK_BYTES	4096
 #define KERNEL		0xffff800000000000ULL
 #define MAX_SECTIONS	8192
+/* Some 3 GB. */
+#define MAX_SAMPLES	(1 << 24)
 
 /* The numbers of marks. */
 enum { SECTION_BEGINS = 1, SECTION_ENDS = 2 };
 
 bool profiling;
+bool kernel_runs;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct line_site *sites[1 << SITE_BITS];
+static struct line_site other_sites;	/* those for which there was no room */
+static unsigned int nr_sites;
 static struct {
 	uint64_t back;		/* where the call returns to */
 	uint64_t target;	/* 0: only known when it is made */
@@ -67,12 +74,15 @@ struct line_site *line_site(uint64_t pc)
 	while (sites[at] && sites[at]->pc != pc)
 		at = (at + 1) & ((1 << SITE_BITS) - 1);
 	site = sites[at];
-	if (!site) {
+	if (!site && nr_sites >= MAX_SITES) {
+		site = &other_sites;
+	} else if (!site) {
 		site = calloc(1, sizeof(*site));
 		if (!site)
 			abort();
 		site->pc = pc;
 		sites[at] = site;
+		nr_sites++;
 	}
 	pthread_mutex_unlock(&lock);
 	return site;
@@ -122,7 +132,7 @@ void profile_sample(struct cpu *cpu, uint64_t pc)
 	struct sample *sample;
 
 	cpu->sampled = now;
-	if (!in_section || ps <= 0)
+	if (!in_section || ps <= 0 || nr_samples == MAX_SAMPLES)
 		return;
 	if (nr_samples == max_samples) {
 		max_samples = max_samples ? 2 * max_samples : 1 << 16;

@@ -13,7 +13,7 @@ struct model model;
 struct totals totals;
 struct cpu cpus[MAX_CPUS];
 unsigned int nr_cpus = 4;
-bool in_section = true;
+bool in_section = true, kernel_runs;
 
 static int64_t now[4], last_now;
 static int nr, nr_failed;
@@ -167,6 +167,10 @@ static void test_copies(void)
 	check(copy_ps(0, &movsb, near, near + MB, 4096) > 0, "the same copy again is not");
 	check(copy_ps(0, &call, near, near + MB, 4096) == 4096 * 30 + 5000, "a call of memcpy()");
 	check(copy_ps(0, &call, near, near + MB, 0) == 5000, "which takes something by itself");
+	copy_ps(0, &movsb, near, near + MB, 4096);
+	copy_ps(0, &stosq, 0, far, 512);
+	check(!copy_ps(0, &movsb, near + 96, near + MB + 96, 4000), "also after the copies of a fault");
+	check(!copy_ps(0, &movsb, near, near + MB, -1ULL), "nobody copies all of the address space");
 	check(!copy_ps(0, &movsb, near, near + MB, 0), "nothing costs nothing");
 
 	/* Above 2.75 GiB of memory, what is beyond 2 GiB is from 4 GiB on. */
@@ -224,6 +228,7 @@ static void test_lines(void)
 	model.line_far_ns = 150;
 	line_cost(0, 0x1000, &site);
 	check(!line_cost(1, 0x1000, &site), "the firmware's lines cost nothing");
+	kernel_runs = true;
 	check(!line_cost(0, line, &site), "a line that nobody had costs nothing");
 	check(!line_cost(0, line + 8, &site), "nor does one's own");
 	check(line_cost(1, line, &site) == 20 * NS, "from a CPU of the same cache");

@@ -20,6 +20,9 @@ VISIBLE int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, in
 
 #define MAX_INSN	16
 
+/* Linux is linked to run from here on. */
+#define KERNEL_TEXT	0xffffffff80000000ULL
+
 struct model model = {
 	.instruction_ps = 500,
 	.cache_cpus = 1,
@@ -161,6 +164,8 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	int64_t more = 0;
 
 	(void)id;
+	if (qemu_plugin_tb_vaddr(tb) >= KERNEL_TEXT)
+		kernel_runs = true;
 	for (i = 0; i < n; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		uint64_t pc = qemu_plugin_insn_vaddr(insn);

@@ -13,6 +13,9 @@
 #define MAX_CPUS	256
 #define MAX_NODES	16
 
+/* A copy is interrupted by a page fault, which copies or fills as well. */
+#define NR_COPIES	4
+
 /* All times are in picoseconds, so that an instruction is a whole number of them. */
 #define PS_PER_NS	INT64_C(1000)
 #define FOREVER		INT64_MAX
@@ -37,21 +40,24 @@ struct count {
 struct cpu {
 	unsigned int index;
 	_Atomic enum cpu_state state;
-	struct count *count;
 	bool device;		/* it is part of one */
 	int64_t speed;		/* of its instructions, 1 but for a device that works */
 	int64_t end;		/* the CPU's time when its counter reaches LIMIT */
 	int64_t time;		/* its time while it has not the turn */
 	int64_t sampled;	/* its time when the profile looked last */
 	uint32_t go;		/* futex: changes when a wait is over */
+	bool woken_by_cpu;	/* and not by the host's clock */
 	bool in_halt;		/* its thread is where QEMU lets an idle CPU wait */
 	pthread_cond_t *halt;	/* what its thread waits for while it idles */
 	int64_t tsc_read;	/* when it read the TSC last */
 	unsigned int tight_reads;
-	/* The last copy by a string instruction, to know a repeated entry. */
-	uint64_t copy_pc;
-	uint64_t copy_end;
-	uint64_t copy_left;
+	/* The last copies by string instructions, to know one that goes on. */
+	struct copy {
+		uint64_t pc;
+		uint64_t end;
+		uint64_t left;
+	} copies[NR_COPIES];
+	unsigned int next_copy;
 	struct qemu_plugin_register *rcx, *rdx, *rsi, *rdi, *rsp;
 	struct glib_array *bytes;
 };
@@ -109,6 +115,7 @@ extern struct totals totals;
 extern struct cpu cpus[MAX_CPUS];
 extern unsigned int nr_cpus;
 extern bool active;
+extern int64_t origin_ns;	/* the host's time at the start, from which the guest's goes on */
 extern struct qemu_plugin_scoreboard *board;
 
 /* order.c: who runs when */
@@ -158,5 +165,6 @@ void write_report(const char *path);
 void write_profile(const char *path);
 extern bool profiling;
 extern bool in_section;	/* the guest's program times something */
+extern bool kernel_runs;	/* the firmware is through */
 
 #endif
