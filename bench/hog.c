@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,9 @@ static int nr_processes;
 static uint64_t resumed_ns;	/* when they went on */
 static uint64_t resumed_cpu_ns;	/* their CPU time until then */
 
+/* Of each process, when the search for those that work began. */
+static uint64_t process_ns[MAX_PROCESSES];
+
 static void sleep_ns(long ns)
 {
 	const struct timespec time = { .tv_nsec = ns };
@@ -58,6 +62,16 @@ static void find_processes(void)
 	closedir(dir);
 }
 
+static uint64_t cpu_ns_of(pid_t process)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(process, &clock) || clock_gettime(clock, &ts))
+		return 0;
+	return (uint64_t)ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
 /*
  * CPU time of all hogs so far. Of one that runs on another CPU the kernel does not
  * tell what it has used since the last tick.
@@ -67,13 +81,35 @@ static uint64_t hogs_ns(void)
 	uint64_t sum = 0;
 
 	for (int i = 0; i < nr_processes; i++) {
-		struct timespec ts;
-		clockid_t clock;
-
-		if (!clock_getcpuclockid(processes[i], &clock) && !clock_gettime(clock, &ts))
-			sum += (uint64_t)ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+		process_ns[i] = cpu_ns_of(processes[i]);
+		sum += process_ns[i];
 	}
 	return sum;
+}
+
+/*
+ * Each hog has a CPU of its own, as far as there are some. Where one more wants a
+ * CPU, the scheduler would let it have one for a tenth of a second, or share one.
+ * Those that work are the processes that had CPU time since hogs_ns().
+ */
+static void place_hogs(void)
+{
+	cpu_set_t cpus, one;
+	int cpu = -1;
+
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
+		return;
+	for (int i = 0; i < nr_processes; i++) {
+		if (cpu_ns_of(processes[i]) < process_ns[i] + LOOK_NS / 4)
+			continue;
+		do {
+			cpu = (cpu + 1) % CPU_SETSIZE;
+		} while (!CPU_ISSET(cpu, &cpus));
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		if (sched_setaffinity(processes[i], sizeof(one), &one) < 0)
+			perror("movebench: cannot place a hog");
+	}
 }
 
 void end_hogs(void)
@@ -166,6 +202,7 @@ bool start_hogs(unsigned long nr)
 		start_ns = now_ns();
 		before = hogs_ns();
 		sleep_ns(LOOK_NS);
+		place_hogs();
 		if (hogs_ns() - before > (now_ns() - start_ns) * nr * 3 / 4 &&
 		    nr_processes > (int)nr) {
 			running = nr;

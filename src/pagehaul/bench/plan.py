@@ -82,6 +82,7 @@ _EFFORTS = {
 # which finds the kernel's free lists as faulting left them, is not timed. Below, the first moves
 # of a guest that has waited for its turn are slower, on either kernel.
 _LARGE = 64 << 20
+_VERY_LARGE = 256 << 20
 
 # A move of no more ends before it would be warm: the knobs of a method have just been set, which
 # makes the kernel change its code, and an emulator translate that anew. Each cell warms up.
@@ -126,17 +127,20 @@ def turns(
                 mine = [(index, cell) for index, (_, cell) in members if cell.kernel == kernel]
                 for place, (index, cell) in enumerate(mine):
                     reps = -(-effort.reps(cell) // effort.rounds)
-                    warmups = _warmups(cell, number, place)
+                    warmups = _warmups(cell, effort, number, place)
                     line = plan_line(index, cell, effort, reps, warmups, nodes)
                     order.append(Turn(kernel, line))
     return order
 
 
-def _warmups(cell: Cell, number: int, place: int) -> int:
+def _warmups(cell: Cell, effort: Effort, number: int, place: int) -> int:
     """How many moves of a cell are not timed: in which round, and where in its turn."""
     if cell.method == "hybrid":
         return -(-_LEARNING // cell.shape.bytes)
     if cell.load is not None or cell.shape.bytes <= _SMALL:
+        return 1
+    # What is left of the cell before is not in any figure; of a very large one it matters little.
+    if effort.at_least_us and cell.shape.bytes <= _VERY_LARGE:
         return 1
     if cell.shape.bytes < _LARGE:
         return int(number == 0 or place == 0)
