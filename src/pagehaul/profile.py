@@ -10,10 +10,9 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 
-from pagehaul import flame
+from pagehaul import flame, report
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.labels import Table
@@ -210,15 +209,5 @@ def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], tex
 
 def html(profile: Profile, title: str) -> str:
     """Return the picture and the tables for the report's page."""
-    parts = [flame.picture(profile.folded())]
-    for table in tables(profile, title):
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in table.rows
-        )
-        parts.append(
-            f'<h4>{escape(table.title)}</h4><div class="wide"><table><thead><tr>{head}</tr></thead>'
-            f'<tbody>{body}</tbody></table></div><p class="caption">{escape(table.caption)}</p>'
-        )
-    return "\n".join(parts)
+    drawn = (report.html_table(table, "h4") for table in tables(profile, title))
+    return "\n".join([flame.picture(profile.folded()), *drawn])

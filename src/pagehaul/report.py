@@ -181,7 +181,7 @@ def page(all_results: Sequence[Results]) -> str:
             parts.append("<hr>")
         parts += _html_results(results)
     parts.append("<details><summary>All published throughputs of page migration</summary>")
-    parts += [_html_table(table, "h3") for table in all_published_tables()]
+    parts += [html_table(table, "h3") for table in all_published_tables()]
     parts.append("</details>")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -204,12 +204,12 @@ def _html_results(results: Results) -> list[str]:
     parts.append('<p class="facts">' + "<br>".join(map(escape, facts(results))) + "</p>")
     for experiment in results.experiments():
         for part in by_model(results, experiment):
-            parts.append(_html_table(experiment_table(part, experiment), "h2"))
+            parts.append(html_table(experiment_table(part, experiment), "h2"))
             if shown is None or shown[:2] != (experiment, part.rows[0].model):
                 parts.append(plots.plot(part, experiment))
             beside = published_table(part, experiment)
             if beside is not None:
-                parts.append(_html_table(beside, "h3"))
+                parts.append(html_table(beside, "h3"))
     return [*parts, *_profiles(results)]
 
 
@@ -234,7 +234,8 @@ def _profiles(results: Results) -> list[str]:
     return ["<h2>Profiles</h2>", *parts] if parts else []
 
 
-def _html_table(table: Table, heading: str) -> str:
+def html_table(table: Table, heading: str) -> str:
+    """Return a table for the page, with its title as a heading such as "h3"."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
     body = "\n".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
