@@ -430,12 +430,8 @@ def test_judge_has_each_cell_with_and_without() -> None:
     assert all(cell(row) in kept for row in results.rows)
     names = {name for row in results.rows for name in row.settings if "debug." in name}
     assert {name.removeprefix("debug.without/") for name in names} == {
-        "early_isolation",
-        "table_ends",
         "cost_model",
         "placement",
-        "priority",
-        "batch_copy",
         "engine_model",
         "debug.window_folios",
     }

@@ -6,11 +6,13 @@
 #define _LINUX_MIGRATE_COPY_H
 
 #include <linux/bits.h>
+#include <linux/completion.h>
 #include <linux/jump_label.h>
 #include <linux/list.h>
 #include <linux/migrate_copy_windows.h>
 #include <linux/migrate_mode.h>
 #include <linux/mm.h>
+#include <linux/spinlock.h>
 
 /*
  * Mark in dst->private, next to the page state that migration records there:
@@ -23,49 +25,58 @@
 DECLARE_STATIC_KEY_FALSE(migrate_copy_key);
 extern unsigned int migrate_copy_batch_pages;
 
-struct migrate_copy_helper;
+/* The most helpers of one work. */
+#define MIGRATE_COPY_MAX_HELPERS	63
 
 /**
  * struct migrate_copy_work - something that several CPUs do step by step
  * @step: Does the next step; returns false when none is left to begin.
- * @sleeps: Whether a step may sleep. If not, helpers take it with preemption
- *	disabled.
+ * @batches: Whether steps are batches, not only copies.
  * @highpri: Whether CPUs that are busy may be used, too.
- * @one_queue: Whether helpers with @highpri share slots and workqueue with others.
  * @ends: Whether helpers may not begin another step.
  * @caller: The task whose request it is; it waits for the helpers.
- * @helpers: The helper CPUs this work was offered to; the caller's own.
- * @nr_helpers: Length of @helpers.
- * @helper_ns: CPU time that helpers have spent in steps, in ns.
+ * @busy: How many are at it: the caller, and who was asked and has not left.
+ * @left: The last of them has left.
+ * @helper_ns: CPU time of helpers, in ns.
+ * @nr_cpus: Length of @cpus.
+ * @cpus: The CPUs that were asked; the caller's own.
  *
- * It lives on the stack of the task that migrates: the caller, or for the copies
- * of its batch a helper of the caller. Helpers touch it only between taking and
- * handing back their slot, see mm/migrate_copy/helpers.c.
+ * It lives on the stack of the caller. See mm/migrate_copy/helpers.c.
  */
 struct migrate_copy_work {
 	bool (*step)(struct migrate_copy_work *work);
-	bool sleeps;
+	bool batches;
 	bool highpri;
-#ifdef CONFIG_MIGRATE_COPY_JUDGE
-	bool one_queue;
-#endif
 	bool ends;
 	struct task_struct *caller;
-	struct migrate_copy_helper *helpers;
-	unsigned int nr_helpers;
+	atomic_t busy;
+	struct completion left;
 	atomic64_t helper_ns;
+	unsigned int nr_cpus;
+	u16 cpus[MIGRATE_COPY_MAX_HELPERS];
 };
 
 /**
- * struct migrate_copy_team - CPUs that take whole batches of one request
+ * struct migrate_copy_team - CPUs that work for one request
+ * @started: Whether it has to be brought back.
  * @work: How they are woken and brought back.
- * @next_batch: Migrates the next batch as a helper, see migrate_copy_team_start().
+ * @next_batch: Migrates the next batch as a helper, see migrate_copy_team_start();
+ *	NULL if helpers only copy.
  * @scopes: The memalloc scopes of whoever has started it, PF_MEMALLOC*.
+ * @nr_jobs: How many jobs there have been.
+ * @lock: Protects @jobs and @folios.
+ * @jobs: What is being copied and may be shared.
+ * @folios: Large folios to be put by who has time, linked by their lru.
  */
 struct migrate_copy_team {
+	bool started;
 	struct migrate_copy_work work;
 	bool (*next_batch)(struct migrate_copy_team *team);
 	unsigned int scopes;
+	unsigned int nr_jobs;
+	raw_spinlock_t lock;	/* Protects what follows */
+	struct list_head jobs;
+	struct list_head folios;
 };
 
 /**
@@ -83,9 +94,9 @@ static inline bool migrate_copy_enabled(void)
 
 void migrate_copy_batch(struct list_head *src_folios,
 			struct list_head *dst_folios, int reason,
-			unsigned int asked, unsigned int team);
-int migrate_copy_hugetlb(struct folio *dst, struct folio *src,
-			 enum migrate_mode mode);
+			unsigned int asked, struct migrate_copy_team *team);
+bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
+			  unsigned int asked, struct migrate_copy_team *team);
 void migrate_copy_count_void(void);
 unsigned int migrate_copy_team_size(int reason, unsigned int asked);
 unsigned int
@@ -96,6 +107,8 @@ migrate_copy_team_start(struct migrate_copy_team *team,
 			unsigned int asked);
 void migrate_copy_team_wake_again(struct migrate_copy_team *team);
 void migrate_copy_team_end(struct migrate_copy_team *team);
+void __migrate_copy_team_put(struct migrate_copy_team *team,
+			     struct folio *folio);
 unsigned int migrate_copy_asked(unsigned long mpol_flags);
 
 /**
@@ -121,6 +134,7 @@ static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
 #define MIGRATE_COPY_DONE	0UL
 
 struct migrate_copy_team {
+	bool started;
 };
 
 static inline bool migrate_copy_enabled(void)
@@ -130,14 +144,16 @@ static inline bool migrate_copy_enabled(void)
 
 static inline void migrate_copy_batch(struct list_head *src_folios,
 				      struct list_head *dst_folios, int reason,
-				      unsigned int asked, unsigned int team)
+				      unsigned int asked,
+				      struct migrate_copy_team *team)
 {
 }
 
-static inline int migrate_copy_hugetlb(struct folio *dst, struct folio *src,
-				       enum migrate_mode mode)
+static inline bool migrate_copy_hugetlb(struct folio *dst, struct folio *src,
+					int reason, unsigned int asked,
+					struct migrate_copy_team *team)
 {
-	return folio_mc_copy(dst, src);
+	return false;
 }
 
 static inline void migrate_copy_count_void(void)
@@ -169,6 +185,11 @@ static inline void migrate_copy_team_end(struct migrate_copy_team *team)
 {
 }
 
+static inline void __migrate_copy_team_put(struct migrate_copy_team *team,
+					   struct folio *folio)
+{
+}
+
 static inline unsigned int migrate_copy_asked(unsigned long mpol_flags)
 {
 	return 0;
@@ -180,6 +201,26 @@ static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
 }
 
 #endif /* CONFIG_MIGRATE_COPY */
+
+/**
+ * migrate_copy_team_put() - Put a folio that has been migrated.
+ * @team: The team that helps with copies, or NULL.
+ * @folio: The folio, in no list.
+ *
+ * To free a large folio takes as long as it takes several CPUs to copy it: helpers
+ * that have nothing to copy at the moment do it.
+ *
+ * Context: Process context.
+ */
+static inline void migrate_copy_team_put(struct migrate_copy_team *team,
+					 struct folio *folio)
+{
+	if (migrate_copy_enabled() && team && team->started &&
+	    folio_test_large(folio))
+		__migrate_copy_team_put(team, folio);
+	else
+		folio_put(folio);
+}
 
 #ifdef CONFIG_MIGRATE_COPY_ENGINE
 DECLARE_STATIC_KEY_FALSE(migrate_copy_engine_key);
@@ -245,12 +286,8 @@ static inline bool migrate_copy_drains_mapped(void)
 
 /* What a benchmark can do without, to see what it is worth. Names in judge.c. */
 enum migrate_copy_mechanism {
-	MIGRATE_COPY_EARLY_ISOLATION,	/* Begin while move_pages() isolates */
-	MIGRATE_COPY_TABLE_ENDS,	/* End batches of a team with a page table */
 	MIGRATE_COPY_COST_MODEL,	/* Costs that were measured */
 	MIGRATE_COPY_PLACEMENT,		/* CPUs in the order of the topology */
-	MIGRATE_COPY_PRIORITY,		/* Slots and a workqueue for each priority */
-	MIGRATE_COPY_BATCH_COPY,	/* Copy in batches also without helpers */
 	MIGRATE_COPY_ENGINE_MODEL,	/* Chunks by the speed of an engine */
 	MIGRATE_COPY_NR_MECHANISMS,
 };
@@ -275,27 +312,5 @@ static inline bool migrate_copy_without(enum migrate_copy_mechanism mechanism)
 	return false;
 }
 #endif
-
-/**
- * migrate_copy_folio() - Copy one folio that no batch has copied.
- * @dst: The folio to copy to.
- * @src: The folio to copy from.
- * @mode: What the migrate_folio callback was given.
- *
- * A hugetlb folio is migrated alone, so its copy is shared within the folio.
- * Anything else comes here because it must not be batched, possibly with a
- * lock of its filesystem held, and is copied by the caller as ever.
- *
- * Context: As folio_mc_copy(); may sleep if @src is a hugetlb folio.
- * Return: 0, -EHWPOISON if a machine check interrupted the copy, or -EAGAIN if a
- * copy engine may still write to @dst.
- */
-static inline int migrate_copy_folio(struct folio *dst, struct folio *src,
-				     enum migrate_mode mode)
-{
-	if (migrate_copy_enabled() && folio_test_hugetlb(src))
-		return migrate_copy_hugetlb(dst, src, mode);
-	return folio_mc_copy(dst, src);
-}
 
 #endif /* _LINUX_MIGRATE_COPY_H */

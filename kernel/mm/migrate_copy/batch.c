@@ -66,6 +66,9 @@
 /* Base pages of a batch that are copied together; less is copied as it is moved. */
 #define MIGRATE_COPY_MIN_PAGES	(SZ_256K / PAGE_SIZE)
 
+/* Base pages of a copy that a team shares when its batches come to an end. */
+#define MIGRATE_COPY_SHARED_PAGES	(SZ_512K / PAGE_SIZE)
+
 /*
  * Folio pairs that wait to be copied, and what has been copied so far; lost are
  * those of the last copy that an engine may still have written to after it.
@@ -74,7 +77,7 @@ struct migrate_copy_window {
 	int reason;
 	bool may_share;
 	unsigned int asked;
-	unsigned int team;
+	struct migrate_copy_team *team;
 	unsigned int nr;
 	unsigned long pages;
 	unsigned long folios_done;
@@ -132,25 +135,6 @@ static void unmark(struct folio *dst)
 				~MIGRATE_COPY_DONE);
 }
 
-/*
- * For benchmarks: may the window be left to be copied folio by folio, as they are
- * moved, if nobody helps with it?
- */
-static bool may_leave_window(const struct migrate_copy_window *win)
-{
-	return migrate_copy_without(MIGRATE_COPY_BATCH_COPY) &&
-	       !folio_test_hugetlb(win->pairs[0].src);
-}
-
-/* As if there had been nothing to copy, so that nothing has failed either. */
-static unsigned long leave_window(struct migrate_copy_window *win)
-{
-	while (win->nr)
-		unmark(win->pairs[--win->nr].dst);
-	win->pages = 0;
-	return 0;
-}
-
 static unsigned long copy_alone(const struct migrate_copy_window *win)
 {
 	unsigned long failed = 0;
@@ -180,21 +164,36 @@ static unsigned long copy_alone_nontemporal(const struct migrate_copy_window *wi
 	struct migrate_copy_job job;
 
 	migrate_copy_job_init(&job, win->pairs, win->nr, chunk_pages(), true);
-	migrate_copy_job_run(&job, NUMA_NO_NODE, 0);
+	migrate_copy_job_run(&job, NULL, NUMA_NO_NODE, 0);
 	return job.failed;
 }
 
-/*
- * How many helpers the copies of one batch may have. Those who move batches of
- * the same request help already, and each of them has copies of its own.
- */
-static unsigned int most_helpers(const struct migrate_copy_window *win)
+/* Do helpers take batches of the request? They help to copy when none is left. */
+static bool in_team(const struct migrate_copy_window *win)
+{
+	return win->team->started && win->team->next_batch;
+}
+
+/* How many helpers to wake for the copy; sets whether it is worth sharing at all. */
+static unsigned int most_helpers(const struct migrate_copy_window *win,
+				 bool *shared)
 {
 	unsigned int most = READ_ONCE(migrate_copy_max_helpers);
 
-	if (!win->may_share || most < win->team)
+	*shared = false;
+	if (!win->may_share || !most)
 		return 0;
-	return (most - (win->team - 1)) / win->team;
+	if (in_team(win)) {
+		*shared = win->pages >= MIGRATE_COPY_SHARED_PAGES;
+		return 0;
+	}
+	/* Those that stay from one copy to the next are worth it sooner or later. */
+	if (!win->team->started)
+		most = migrate_copy_helpers_for(0, win->pages, most);
+	if (!most)
+		migrate_copy_stat_add(MIGRATE_COPY_ALONE_SMALL, 1);
+	*shared = most;
+	return most;
 }
 
 /* What the window holds, for engines. */
@@ -224,7 +223,7 @@ static unsigned int run_with_engines(struct migrate_copy_window *win,
 	unsigned int woken;
 
 	describe(win, &info);
-	woken = migrate_copy_offload_run(job, &info, max_helpers,
+	woken = migrate_copy_offload_run(job, &info, win->team, max_helpers,
 					 &engine_pages);
 	win->engine_pages_done += engine_pages;
 	return woken;
@@ -235,32 +234,17 @@ static unsigned long copy_shared(struct migrate_copy_window *win,
 				 bool nontemporal)
 {
 	struct migrate_copy_job job __uninitialized;
-	unsigned long chunks;
 	unsigned int woken;
 
 	migrate_copy_job_init(&job, win->pairs, win->nr, chunk_pages(),
 			      nontemporal);
-	job.work.highpri = migrate_copy_is_highpri(win->asked);
-	/* One chunk is the caller's own. */
-	chunks = DIV_ROUND_UP(win->pages, job.chunk_pages);
-	max_helpers = min_t(unsigned long, max_helpers, chunks - 1);
-
-	if (migrate_copy_offloading()) {
+	job.highpri = migrate_copy_is_highpri(win->asked);
+	if (migrate_copy_offloading())
 		woken = run_with_engines(win, &job, max_helpers);
-	} else if (!nontemporal && may_leave_window(win)) {
-		woken = migrate_copy_helpers_wake(&job.work, nid, max_helpers);
-		if (!woken) {
-			if (max_helpers)
-				migrate_copy_stat_add(MIGRATE_COPY_ALONE_BUSY, 1);
-			return leave_window(win);
-		}
-		/* These are all. */
-		migrate_copy_job_run(&job, nid, 0);
-	} else {
-		woken = migrate_copy_job_run(&job, nid, max_helpers);
-		if (max_helpers && !woken)
-			migrate_copy_stat_add(MIGRATE_COPY_ALONE_BUSY, 1);
-	}
+	else
+		woken = migrate_copy_job_run(&job, win->team, nid, max_helpers);
+	if (max_helpers && !woken && !atomic_long_read(&job.helper_pages))
+		migrate_copy_stat_add(MIGRATE_COPY_ALONE_BUSY, 1);
 	win->helper_pages_done += atomic_long_read(&job.helper_pages);
 
 	migrate_copy_stat_add(MIGRATE_COPY_JOBS, 1);
@@ -276,24 +260,17 @@ static unsigned long copy_window(struct migrate_copy_window *win)
 	int nid = folio_nid(win->pairs[0].dst);
 	bool nontemporal = migrate_copy_is_nontemporal(win->reason, nid);
 	unsigned long engines_before = win->engine_pages_done;
-	unsigned int max_helpers = most_helpers(win);
+	unsigned int max_helpers;
 	unsigned long failed, by_cpus;
+	bool shared;
 
 	win->lost = 0;
 	win->lost_pages = 0;
-	if (max_helpers) {
-		max_helpers = migrate_copy_helpers_for(0, win->pages,
-						       max_helpers);
-		if (!max_helpers)
-			migrate_copy_stat_add(MIGRATE_COPY_ALONE_SMALL, 1);
-	}
-
-	if (max_helpers || (win->may_share && migrate_copy_offloading()))
+	max_helpers = most_helpers(win, &shared);
+	if (shared || (win->may_share && migrate_copy_offloading()))
 		failed = copy_shared(win, max_helpers, nid, nontemporal);
 	else if (nontemporal)
 		failed = copy_alone_nontemporal(win);
-	else if (may_leave_window(win))
-		failed = leave_window(win);
 	else
 		failed = copy_alone(win);
 
@@ -361,7 +338,7 @@ static void account(const struct migrate_copy_window *win)
 }
 
 static void window_init(struct migrate_copy_window *win, int reason,
-			unsigned int asked, unsigned int team)
+			unsigned int asked, struct migrate_copy_team *team)
 {
 	win->reason = reason;
 	win->asked = asked;
@@ -401,29 +378,17 @@ static bool worth_batching(const struct list_head *src_folios)
 	return false;
 }
 
-/* For benchmarks: is the batch to be left as it is, for nobody can help with it? */
-static bool may_leave_batch(const struct migrate_copy_window *win)
-{
-	return migrate_copy_without(MIGRATE_COPY_BATCH_COPY) &&
-	       !migrate_copy_offloading() &&
-	       READ_ONCE(migrate_copy_nontemporal) == MIGRATE_COPY_NT_NEVER &&
-	       !most_helpers(win);
-}
-
 /* Out of the way of small moves, which need no room for a window. */
 static noinline void copy_batch(struct list_head *src_folios,
 				struct list_head *dst_folios, int reason,
-				unsigned int asked, unsigned int team)
+				unsigned int asked,
+				struct migrate_copy_team *team)
 {
 	struct migrate_copy_window win __uninitialized;
 	struct folio *src, *dst;
 
 	trace_migrate_copy_start(reason);
 	window_init(&win, reason, asked, team);
-	if (may_leave_batch(&win)) {
-		trace_migrate_copy_end(reason, 0, 0, 0);
-		return;
-	}
 
 	dst = list_first_entry(dst_folios, struct folio, lru);
 	list_for_each_entry(src, src_folios, lru) {
@@ -455,7 +420,8 @@ static noinline void copy_batch(struct list_head *src_folios,
  *	locked, the record of the migration in folio->private.
  * @reason: The migrate_reason of the request.
  * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
- * @team: How many CPUs take batches of the request, this one among them.
+ * @team: The team of the request; if helpers take no batches of it, one that helps
+ *	to copy is started where that is worth it.
  *
  * Each destination whose content is complete gets MIGRATE_COPY_DONE set in its
  * private; the others are to be copied when they are moved. The top of
@@ -466,36 +432,39 @@ static noinline void copy_batch(struct list_head *src_folios,
  */
 void migrate_copy_batch(struct list_head *src_folios,
 			struct list_head *dst_folios, int reason,
-			unsigned int asked, unsigned int team)
+			unsigned int asked, struct migrate_copy_team *team)
 {
 	if (worth_batching(src_folios))
 		copy_batch(src_folios, dst_folios, reason, asked, team);
 }
 
-/* The mode has both on the way to the copy of a hugetlb folio. */
-static_assert(!(MIGRATE_MODE_FLAGS >> MIGRATE_REASON_SHIFT));
-
 /**
  * migrate_copy_hugetlb() - Copy one hugetlb folio, shared with helpers.
  * @dst: The folio to copy to, as large as @src.
- * @src: The folio to copy from: locked, unmapped, its references checked.
- * @mode: What the migrate_folio callback was given: the migrate_mode, what the
- *	request asks for, and the migrate_reason above them.
+ * @src: The folio to copy from: locked and unmapped.
+ * @reason: The migrate_reason of the request.
+ * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
+ * @team: As for migrate_copy_batch().
  *
  * Context: Process context, may sleep. Takes no lock under which anybody may
  * sleep, and allocates nothing.
- * Return: 0, -EHWPOISON if a machine check interrupted the copy, or -EAGAIN if
- * an engine had not finished with @dst, which it may still write to.
+ * Return: true if the content of @dst is complete; if not, it is to be copied when
+ * the folio is moved.
  */
-int migrate_copy_hugetlb(struct folio *dst, struct folio *src,
-			 enum migrate_mode mode)
+bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
+			  unsigned int asked, struct migrate_copy_team *team)
 {
 	struct migrate_copy_window win __uninitialized;
-	int reason = mode >> MIGRATE_REASON_SHIFT;
 	unsigned long failed;
 
+	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1) {
+		migrate_copy_stat_add(MIGRATE_COPY_FALLBACK_REFS, 1);
+		return false;
+	}
+
 	trace_migrate_copy_start(reason);
-	window_init(&win, reason, mode & (MIGRATE_MT | MIGRATE_HIGHPRI), 1);
+	migrate_copy_at(MIGRATE_COPY_AT_CHECKED);
+	window_init(&win, reason, asked, team);
 	win.pairs[0].dst = dst;
 	win.pairs[0].src = src;
 	win.pages = folio_nr_pages(src);
@@ -504,10 +473,7 @@ int migrate_copy_hugetlb(struct folio *dst, struct folio *src,
 	account(&win);
 	trace_migrate_copy_end(reason, win.folios_done, win.pages_done,
 			       win.helper_pages_done);
-	if (likely(!failed))
-		return 0;
-	/* Not whether it is in quarantine: that may have ended by now. */
-	return win.lost ? -EAGAIN : -EHWPOISON;
+	return !failed;
 }
 
 /**

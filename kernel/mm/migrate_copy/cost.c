@@ -130,7 +130,7 @@ static bool sample_helper(u32 *call_ns, u32 *start_ns)
 	struct sample sample = {};
 	u64 offered, called, now, started;
 
-	migrate_copy_work_init(&sample.work, sample_step, false);
+	migrate_copy_work_init(&sample.work, sample_step);
 	offered = local_clock();
 	if (!migrate_copy_helpers_wake(&sample.work, NUMA_NO_NODE, 1))
 		return false;

@@ -524,7 +524,7 @@ int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk)
 	/* Also after an error: the caller will copy there. */
 	if (job->nontemporal)
 		migrate_copy_nontemporal_done();
-	atomic64_add(task_sched_runtime(current) - start, &job->work.helper_ns);
+	atomic64_add(task_sched_runtime(current) - start, &job->engine_ns);
 	return err ? -EHWPOISON : 0;
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_copy);
@@ -946,6 +946,7 @@ static void copy_failed(struct migrate_copy_offload *o)
  * migrate_copy_offload_run() - Copy everything in a job, engines taking part.
  * @job: The job, freshly prepared.
  * @info: What engines are told about it.
+ * @team: Who may help, see migrate_copy_job_share().
  * @max_helpers: Most helper CPUs to wake, too.
  * @engine_pages: Where the base pages go that engines have copied.
  *
@@ -958,19 +959,21 @@ static void copy_failed(struct migrate_copy_offload *o)
  */
 unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 				      const struct migrate_copy_info *info,
+				      struct migrate_copy_team *team,
 				      unsigned int max_helpers,
 				      unsigned long *engine_pages)
 {
 	struct migrate_copy_offload o __uninitialized;
 	unsigned int woken = 0;
 	int idx;
+	u64 ns;
 
 	offload_init(&o, job, info);
 	idx = srcu_read_lock(&engines_srcu);
 	find_engines(&o);
-	if (!o.exclusive && max_helpers)
-		woken = migrate_copy_helpers_wake(&job->work, info->dst_nid,
-						  max_helpers);
+	if (!o.exclusive)
+		woken = migrate_copy_job_share(job, team, info->dst_nid,
+					       max_helpers);
 	o.cpus = o.exclusive ? 0 : 1 + woken;
 	start_engines(&o);
 	if (o.exclusive)
@@ -980,7 +983,14 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 	srcu_read_unlock(&engines_srcu, idx);
 
 	copy_failed(&o);
-	migrate_copy_helpers_retract(&job->work);
+	if (!o.exclusive)
+		migrate_copy_job_unshare(job, team);
+
+	ns = atomic64_read(&job->engine_ns);
+	if (team->started)
+		atomic64_add(ns, &team->work.helper_ns);
+	else if (ns)
+		migrate_copy_charge(ns);
 
 	job->failed |= o.lost;
 	job->lost = o.lost;

@@ -256,12 +256,16 @@ static struct result run_job(struct folio_set *set, unsigned int max_helpers)
 		.max_folio_pages = 1,
 		.reason = MR_SYSCALL,
 	};
+	struct migrate_copy_team team = {};
 	struct migrate_copy_job job;
 	struct result result;
 	u64 start = ktime_get_ns();
 
 	migrate_copy_job_init(&job, set->pairs, set->nr, 8, true);
-	migrate_copy_offload_run(&job, &info, max_helpers, &result.engine_pages);
+	migrate_copy_offload_run(&job, &info, &team, max_helpers,
+				 &result.engine_pages);
+	if (team.started)
+		migrate_copy_team_end(&team);
 	result.ns = ktime_get_ns() - start;
 	result.failed = job.failed;
 	result.caller_pages = job.caller_pages;
@@ -536,29 +540,33 @@ static void lost_chunks(struct kunit *test)
 	}
 }
 
-/* That a page was lost is known after its quarantine, too: it is no bad memory. */
+/* That a page was lost is known after its quarantine, too: it is not complete. */
 static void lost_hugetlb(struct kunit *test)
 {
 	static const unsigned int orders[] = { CHUNK_ORDER };
 	struct folio_set *set = copy_test_alloc(test, orders, 1);
 	struct fake *fake = fake_alloc(test, "kunit", LOSE_BRIEFLY);
 	struct migrate_copy_pair *pair = &set->pairs[0];
-	int mode = MR_SYSCALL << MIGRATE_REASON_SHIFT | MIGRATE_MT | MIGRATE_SYNC;
+	struct migrate_copy_team team = {};
 	unsigned long by_cpus = migrate_copy_stat_read(MIGRATE_COPY_BYTES_CALLER);
 
 	migrate_copy_engine_tune(fake->engine, true, 20);
 	copy_test_fill(set, 1);
-	KUNIT_EXPECT_EQ(test, -EAGAIN,
-			migrate_copy_hugetlb(pair->dst, pair->src, mode));
+	KUNIT_EXPECT_FALSE(test, migrate_copy_hugetlb(pair->dst, pair->src,
+						      MR_SYSCALL, MIGRATE_MT,
+						      &team));
 	KUNIT_EXPECT_GT(test, fake->claims, 0);
 	KUNIT_EXPECT_FALSE(test, migrate_copy_quarantined(pair->dst));
 	KUNIT_EXPECT_EQ(test, by_cpus,
 			migrate_copy_stat_read(MIGRATE_COPY_BYTES_CALLER));
 
 	fake->conduct = COPY;
-	KUNIT_EXPECT_EQ(test, 0,
-			migrate_copy_hugetlb(pair->dst, pair->src, mode));
+	KUNIT_EXPECT_TRUE(test, migrate_copy_hugetlb(pair->dst, pair->src,
+						     MR_SYSCALL, MIGRATE_MT,
+						     &team));
 	KUNIT_EXPECT_TRUE(test, copy_test_same(pair));
+	if (team.started)
+		migrate_copy_team_end(&team);
 }
 
 /* An engine that wants a job alone gets all of it, as long as it goes on. */

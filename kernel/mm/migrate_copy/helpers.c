@@ -1,35 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The helper CPUs of the migration copy.
+ * Who helps: workers of an unbound workqueue, woken on CPUs that are idle.
  *
- * Every CPU has one slot, which the migrating task (the caller) fills and
- * empties. Its states:
+ * The migrating task (the caller) offers its work to CPUs, each of which has one
+ * slot for that:
  *
  *	NULL	free
  *	work	offered: the helper may take the work, the caller may retract it
- *	BUSY	the helper does a step of the work
+ *	BUSY	a helper does steps of the work
  *
- * Only the caller moves a slot from NULL to its work and from its work back to
- * NULL; only the helper moves it to BUSY and back to the work, around a single
- * step. Hence:
+ * The caller moves a slot from NULL to its work, and back if no helper has taken
+ * it. The helper moves it to BUSY, does steps until none is left or its CPU is
+ * wanted, and then frees the slot itself. The work counts who is at it: the caller
+ * and each helper that was asked and has not been retracted. The last one to leave
+ * says so. Hence:
  *
- * - the work, which lies on the caller's stack, is touched by a helper only
- *   while the slot is BUSY, and the caller leaves only after it has emptied
- *   every slot it filled: a helper that runs later finds nothing;
- * - the caller waits for steps in flight at most, never for a helper that has
- *   not started, or that was preempted between two steps, nor for another step
- *   that a helper begins meanwhile: it says before that the work ends.
+ * - the work, which lies on the caller's stack, is touched by a helper only while
+ *   it is counted, and the caller leaves only when nobody else is;
+ * - the caller waits for steps in flight at most, never for a helper that has not
+ *   started, nor for another step that a helper begins in the meantime: it says
+ *   before that the work ends;
+ * - a helper that has left can help others, whatever its former caller does.
  *
- * A step that copies a chunk runs with preemption disabled, and ends when the
- * copy does. One that migrates a batch may sleep, as it would in the caller.
+ * A slot belongs to the CPU that is asked. The worker begins there, but it is no
+ * prisoner: the scheduler moves it as any other task. A real-time task that takes
+ * the CPU in the middle of a step delays the step until another CPU is idle.
  *
- * The helper's release of its slot pairs with the full barrier of the caller's
- * retraction: what the helper did is visible to the caller then.
+ * A helper never has more than its caller has: it takes no CPU outside of the
+ * caller's cpuset, its priority is not above the caller's, and its time comes from
+ * the caller's bandwidth.
  */
 #include <linux/cgroup.h>
+#include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/cpuset.h>
-#include <linux/delay.h>
 #include <linux/local_lock.h>
 #include <linux/nodemask.h>
 #include <linux/percpu.h>
@@ -46,13 +50,10 @@
 #include "internal.h"
 
 /*
- * How often the caller looks at a slot that is BUSY before it sleeps between
- * the looks. Usually the helper has only the rest of a chunk left; if it takes
- * longer, then it is a batch that it has the rest of, or its CPU was taken away
- * by an interrupt or by a hypervisor.
+ * How often the caller looks whether the last helper has left before it sleeps:
+ * usually there is only the rest of a chunk to wait for.
  */
-#define RETRACT_SPINS	10000
-#define RETRACT_SLEEP_US	50
+#define LEAVE_SPINS	2000
 
 /*
  * How many CPUs are asked whether they are idle, which is a look at their run
@@ -61,27 +62,24 @@
  */
 #define MAX_PROBES	256
 
+/* How much of the caller's bandwidth a helper borrows at a time: a step, or some. */
+#define BORROW_NS	(2 * NSEC_PER_MSEC)
+
 #define SLOT_BUSY	((struct migrate_copy_work *)1UL)
 
 struct migrate_copy_helper {
 	struct migrate_copy_work *slot;
-	/* Next helper of the same work; the caller's while it owns the slot. */
-	struct migrate_copy_helper *next;
 	struct work_struct item;
-	int cpu;
-	bool busy_too;
-	bool look_again;	/* There may be a step that it has not seen */
-	/* During a step, and its own: the work, and what helpers of it took. */
+	/* While it is BUSY, and its own: */
 	struct migrate_copy_work *work;
-	u64 nested_ns;
+	bool moved;		/* It is bound to the CPUs of the caller */
+	bool demoted;		/* It has the priority of the caller */
+	int nice;		/* As it was before */
+	struct cpumask mine;	/* Likewise */
+	struct cpumask callers;
 } ____cacheline_aligned_in_smp;
 
-/*
- * The helpers of a CPU, one for each priority, and their workqueues. A work item
- * must not be on two queues: it could run twice at the same time.
- */
-static DEFINE_PER_CPU_SHARED_ALIGNED(struct migrate_copy_helper
-				     [MIGRATE_COPY_NR_PRIORITIES], helpers);
+static DEFINE_PER_CPU_SHARED_ALIGNED(struct migrate_copy_helper, helpers);
 static struct workqueue_struct *helper_wq[MIGRATE_COPY_NR_PRIORITIES];
 
 /* The masks of a search, which would be too large for a stack. */
@@ -127,122 +125,145 @@ static bool test_no_spin(void)
 static void help(struct work_struct *item);
 
 /*
- * The helper that this task is, in the middle of a step; or NULL. A worker of
- * somebody else's may have freed its item already, which must not be touched:
- * those of helpers are per CPU, as little else is.
+ * The CPUs that may help: those of the caller's cpuset, which is what bounds the
+ * CPUs that a container may use. Its affinity does not: a task that has pinned
+ * itself has said where it wants to run, not that nobody may help it, and would
+ * otherwise never have help. Kernel threads work for the whole machine.
+ *
+ * The lock in there is a spinlock under which nothing is allocated or waited
+ * for; the page allocator takes it, too.
  */
-static struct migrate_copy_helper *this_helper(void)
+static void find_allowed(struct task_struct *caller, struct cpumask *allowed)
 {
-	struct work_struct *item = current_work();
-
-	if (!item || !is_kernel_percpu_address((unsigned long)item) ||
-	    item->func != help)
-		return NULL;
-	return container_of(item, struct migrate_copy_helper, item);
-}
-
-/* Do a step of the work, which is this helper's for the moment. */
-static bool do_step(struct migrate_copy_helper *me,
-		    struct migrate_copy_work *work)
-{
-	u64 start, ns;
-	bool more;
-
-	if (work->sleeps)
-		preempt_enable();
-
-	me->work = work;
-	start = task_sched_runtime(current);
-	more = work->step(work);
-	ns = task_sched_runtime(current) - start;
-	atomic64_add(ns + me->nested_ns, &work->helper_ns);
-	me->nested_ns = 0;
-
-	if (work->sleeps)
-		preempt_disable();
-	return more;
-}
-
-/* May it go on? Its CPU was idle when it was asked, but for high priority. */
-static bool may_help(const struct migrate_copy_helper *me)
-{
-	return me->busy_too || test_any_cpu() || single_task_running();
+	if (!cpusets_enabled() || caller->flags & PF_KTHREAD) {
+		cpumask_copy(allowed, cpu_online_mask);
+		return;
+	}
+	cpuset_cpus_allowed(caller, allowed);
+	cpumask_and(allowed, allowed, cpu_online_mask);
 }
 
 /*
- * Do steps of the work in the slot until it is gone or has none left, or until
- * the CPU has somebody else to run: the caller does the rest, or wakes us again
- * when the CPU is idle.
+ * Be no more than the caller is: on no CPU that its cpuset does not have, and with
+ * no higher priority, however idle the CPU may be at the moment. Says if it can.
+ */
+static bool be_as_caller(struct migrate_copy_helper *me,
+			 struct task_struct *caller)
+{
+	cpumask_copy(&me->mine, current->cpus_ptr);
+	find_allowed(caller, &me->callers);
+	me->moved = !cpumask_subset(&me->mine, &me->callers);
+	if (me->moved &&
+	    (!cpumask_and(&me->callers, &me->callers, &me->mine) ||
+	     set_cpus_allowed_ptr(current, &me->callers)))
+		return false;
+
+	me->nice = task_nice(current);
+	me->demoted = true;
+	if (READ_ONCE(caller->policy) == SCHED_IDLE)
+		sched_setscheduler_nocheck(current, SCHED_IDLE,
+					   &(struct sched_param){});
+	else if (!rt_or_dl_task_policy(caller) && task_nice(caller) > me->nice &&
+		 !me->work->highpri)
+		set_user_nice(current, task_nice(caller));
+	else
+		me->demoted = false;
+	return true;
+}
+
+static void be_myself(struct migrate_copy_helper *me)
+{
+	if (me->demoted)
+		sched_set_normal(current, me->nice);
+	if (me->moved)
+		set_cpus_allowed_ptr(current, &me->mine);
+}
+
+/* May it go on? Its CPU was idle when it was asked, but for high priority. */
+static bool may_help(const struct migrate_copy_work *work)
+{
+	return work->highpri || test_any_cpu() || single_task_running();
+}
+
+/*
+ * Is there enough left of the caller's bandwidth? A step may take longer than what has
+ * been borrowed: that is paid later.
+ */
+static bool afford(struct migrate_copy_work *work, u64 used, u64 *borrowed)
+{
+	while (*borrowed <= used) {
+		if (!sched_borrow_runtime(work->caller, BORROW_NS))
+			return false;
+		*borrowed += BORROW_NS;
+	}
+	return true;
+}
+
+/* Somebody has left the work, which is not to be touched any more. */
+static void leave(struct migrate_copy_work *work)
+{
+	if (atomic_dec_and_test(&work->busy))
+		complete(&work->left);
+}
+
+/*
+ * Do steps of the work in the slot until none is left, or until the CPU has
+ * somebody else to run: the caller does the rest, or asks again.
  */
 static void help(struct work_struct *item)
 {
 	struct migrate_copy_helper *me =
 		container_of(item, struct migrate_copy_helper, item);
-	struct migrate_copy_work *work;
-	bool more = true;
+	struct migrate_copy_work *work = READ_ONCE(me->slot);
+	u64 start, used = 0, borrowed = 0;
 
-	while (more && may_help(me)) {
-		more = false;
-		preempt_disable();
-		work = READ_ONCE(me->slot);
-		/* Pairs with the full barrier of offer(): the work is ready. */
-		if (work && try_cmpxchg_acquire(&me->slot, &work, SLOT_BUSY)) {
-			if (!READ_ONCE(work->ends)) {
-				trace_migrate_copy_help(work->sleeps);
-				more = do_step(me, work);
-			}
-			/* Pairs with the full barrier in retract(). */
-			smp_store_release(&me->slot, work);
-			/* Who found us in that step has set this, see wake_again(). */
-			smp_mb();
-			if (READ_ONCE(me->look_again)) {
-				WRITE_ONCE(me->look_again, false);
-				more = true;
-			}
-		}
-		preempt_enable();
-		/* Who has waited for a moment's work does it here. */
+	/* Pairs with the full barrier of offer(): the work is ready. */
+	if (!work || work == SLOT_BUSY ||
+	    !try_cmpxchg_acquire(&me->slot, &work, SLOT_BUSY))
+		return;
+
+	me->work = work;
+	start = task_sched_runtime(current);
+	if (!be_as_caller(me, work->caller))
+		goto left;
+	trace_migrate_copy_help(work->batches);
+	while (!READ_ONCE(work->ends) && may_help(work) &&
+	       afford(work, used, &borrowed) && work->step(work)) {
 		cond_resched();
+		used = task_sched_runtime(current) - start;
 	}
-}
-
-static enum migrate_copy_priority priority_of(const struct migrate_copy_work *work)
-{
-	return work->highpri && !migrate_copy_one_queue(work) ?
-	       MIGRATE_COPY_HIGH : MIGRATE_COPY_NORMAL;
+	be_myself(me);
+	used = task_sched_runtime(current) - start;
+	if (borrowed != used)
+		sched_return_runtime(work->caller, borrowed - used);
+	atomic64_add(used, &work->helper_ns);
+left:
+	me->work = NULL;
+	/* Who is the next to be helped finds all of it in order. */
+	smp_store_release(&me->slot, NULL);
+	leave(work);
 }
 
 /* Offer the work to one CPU, unless its slot is taken. */
 static bool offer(struct migrate_copy_work *work, int cpu)
 {
-	enum migrate_copy_priority priority = priority_of(work);
-	struct migrate_copy_helper *h = &per_cpu(helpers, cpu)[priority];
+	struct migrate_copy_helper *h = &per_cpu(helpers, cpu);
 	struct migrate_copy_work *none = NULL;
 
-	if (READ_ONCE(h->slot) || !try_cmpxchg(&h->slot, &none, work))
+	if (READ_ONCE(h->slot))
 		return false;
-
-	h->next = work->helpers;
-	work->helpers = h;
-	work->nr_helpers++;
+	/* Before: the helper may be there already, from earlier work. */
+	atomic_inc(&work->busy);
+	if (!try_cmpxchg(&h->slot, &none, work)) {
+		atomic_dec(&work->busy);
+		return false;
+	}
 	/*
-	 * With one queue for all, a slot has work of both priorities. A helper
-	 * that does not see it in time sees it when its item runs again.
+	 * If the item is still queued from earlier work, it will find this, and
+	 * run with the priority of that.
 	 */
-	if (IS_ENABLED(CONFIG_MIGRATE_COPY_JUDGE))
-		WRITE_ONCE(h->busy_too, work->highpri);
-	/*
-	 * If the item is still queued from earlier work, it will find this. If
-	 * the CPU goes away, the item runs elsewhere, or too late.
-	 */
-	queue_work_on(cpu, helper_wq[priority], &h->item);
+	queue_work_on(cpu, helper_wq[work->highpri], &h->item);
 	return true;
-}
-
-/* Does a helper of this CPU have work? It may not have started yet. */
-static bool helps(int cpu, enum migrate_copy_priority priority)
-{
-	return READ_ONCE(per_cpu(helpers, cpu)[priority].slot);
 }
 
 /* Does it run what no workqueue takes the CPU from, and no chunk should delay? */
@@ -260,24 +281,26 @@ static enum migrate_copy_cpu_use use_of(struct migrate_copy_search *s, int cpu)
 {
 	if (!cpu_online(cpu))
 		return MIGRATE_COPY_CPU_OFFLINE;
+	if (cpu == s->this_cpu || READ_ONCE(per_cpu(helpers, cpu).slot))
+		return MIGRATE_COPY_CPU_TAKEN;
 	if (test_any_cpu())
 		return MIGRATE_COPY_CPU_IDLE;
-	if (cpu == s->this_cpu || helps(cpu, MIGRATE_COPY_HIGH) ||
-	    cpu_is_isolated(cpu) || !housekeeping_cpu(cpu, HK_TYPE_WQ))
+	if (cpu_is_isolated(cpu) || !housekeeping_cpu(cpu, HK_TYPE_WQ))
 		return MIGRATE_COPY_CPU_TAKEN;
 	if (s->busy_too && runs_realtime(cpu))
 		return MIGRATE_COPY_CPU_TAKEN;
-	if (helps(cpu, MIGRATE_COPY_NORMAL))
-		return MIGRATE_COPY_CPU_HELPS;
-	if (available_idle_cpu(cpu))
-		return MIGRATE_COPY_CPU_IDLE;
-	return MIGRATE_COPY_CPU_BUSY;
+	return available_idle_cpu(cpu) ? MIGRATE_COPY_CPU_IDLE :
+					 MIGRATE_COPY_CPU_BUSY;
 }
 
 static bool take_cpu(struct migrate_copy_search *s, int cpu)
 {
-	if (!offer(container_of(s, struct helper_search, search)->work, cpu))
+	struct migrate_copy_work *work =
+		container_of(s, struct helper_search, search)->work;
+
+	if (!offer(work, cpu))
 		return false;
+	work->cpus[work->nr_cpus++] = cpu;
 	trace_migrate_copy_wake(cpu, s->nid, s->busy_too);
 	return true;
 }
@@ -311,44 +334,21 @@ static const struct migrate_copy_cpus this_machine = {
  * migrate_copy_work_init() - Prepare something for several CPUs to do.
  * @work: The work; usually on the caller's stack.
  * @step: Does the next step; returns false when none is left to begin.
- * @sleeps: Whether @step may sleep.
  *
  * Context: Any.
  */
 void migrate_copy_work_init(struct migrate_copy_work *work,
-			    bool (*step)(struct migrate_copy_work *work),
-			    bool sleeps)
+			    bool (*step)(struct migrate_copy_work *work))
 {
-	struct migrate_copy_helper *me = this_helper();
-
 	work->step = step;
-	work->sleeps = sleeps;
+	work->batches = false;
 	work->highpri = false;
-	migrate_copy_choose_queue(work);
 	work->ends = false;
-	work->caller = me ? me->work->caller : current;
-	work->helpers = NULL;
-	work->nr_helpers = 0;
+	work->caller = current;
+	work->nr_cpus = 0;
+	atomic_set(&work->busy, 1);
+	init_completion(&work->left);
 	atomic64_set(&work->helper_ns, 0);
-}
-
-/*
- * The CPUs that may help: those of the caller's cpuset, which is what bounds the
- * CPUs that a container may use. Its affinity does not: a task that has pinned
- * itself has said where it wants to run, not that nobody may help it, and would
- * otherwise never have help. Kernel threads work for the whole machine.
- *
- * The lock in there is a spinlock under which nothing is allocated or waited
- * for; the page allocator takes it, too.
- */
-static void find_allowed(struct task_struct *caller, struct cpumask *allowed)
-{
-	if (!cpusets_enabled() || caller->flags & PF_KTHREAD) {
-		cpumask_copy(allowed, cpu_online_mask);
-		return;
-	}
-	cpuset_cpus_allowed(caller, allowed);
-	cpumask_and(allowed, allowed, cpu_online_mask);
 }
 
 /**
@@ -358,8 +358,8 @@ static void find_allowed(struct task_struct *caller, struct cpumask *allowed)
  * @max_helpers: The most CPUs to offer it to.
  *
  * The order is that of placement.c. CPUs that are isolated, not in the caller's
- * cpuset, or already help with other work are left alone; and busy ones, unless
- * the work has high priority and what runs there is not real-time.
+ * cpuset, or asked for help by others are left alone; and busy ones, unless the
+ * work has high priority and what runs there is not real-time.
  *
  * Context: Process context. Takes no lock under which anybody may sleep, and
  * allocates nothing.
@@ -375,13 +375,15 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 			.fill = READ_ONCE(migrate_copy_placement) ==
 				MIGRATE_COPY_FILL,
 			.busy_too = work->highpri,
-			.want = max_helpers,
+			.want = min_t(unsigned int, max_helpers,
+				      MIGRATE_COPY_MAX_HELPERS - work->nr_cpus),
 			.probes = MAX_PROBES,
 		},
 		.work = work,
 	};
 	struct migrate_copy_search *s = &hs.search;
 	struct migrate_copy_masks *mine;
+	unsigned int before = work->nr_cpus;
 
 	if (unlikely(!helper_wq[MIGRATE_COPY_HIGH]))
 		return 0;
@@ -399,74 +401,55 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 	migrate_copy_place(s);
 	local_unlock(&masks.lock);
 
-	return work->nr_helpers;
-}
-
-/* Look for steps again, unless the CPU has got something else to do. */
-static bool wake_again(struct migrate_copy_helper *h,
-		       struct migrate_copy_work *work)
-{
-	struct workqueue_struct *wq = helper_wq[priority_of(work)];
-
-	if (READ_ONCE(h->slot) != work) {
-		/*
-		 * In the middle of a step it looks again without that, unless
-		 * the step was to find out that there is none. Queueing its item
-		 * would do as well, but wake a worker on its CPU, for whom it
-		 * would make way.
-		 */
-		WRITE_ONCE(h->look_again, true);
-		/* Pairs with that of help(): it sees this, or we its slot. */
-		smp_mb();
-		if (READ_ONCE(h->slot) != work)
-			return false;
-	}
-	if (!cpu_online(h->cpu))
-		return false;
-	if (!work->highpri && !available_idle_cpu(h->cpu))
-		return false;
-	return queue_work_on(h->cpu, wq, &h->item);
+	return work->nr_cpus - before;
 }
 
 /**
  * migrate_copy_helpers_wake_again() - There is one more step to do.
  * @work: The work, offered to CPUs by migrate_copy_helpers_wake().
  *
- * One of its helpers that have found no step, or have made way for somebody,
- * looks again, if its CPU is one that may help by now; the others have not
- * stopped looking.
+ * One of the CPUs that were asked is asked again, if its helper has found no step,
+ * or made way for somebody, and it may help by now.
  *
  * Context: Process context. Takes no lock under which anybody may sleep, and
  * allocates nothing.
  */
 void migrate_copy_helpers_wake_again(struct migrate_copy_work *work)
 {
-	struct migrate_copy_helper *h;
+	unsigned int i;
 
-	for (h = work->helpers; h; h = h->next) {
-		if (wake_again(h, work))
+	/* Nobody has left, or nobody is idle: the usual case, and cheap to see. */
+	if (atomic_read(&work->busy) > work->nr_cpus)
+		return;
+
+	for (i = 0; i < work->nr_cpus; i++) {
+		int cpu = work->cpus[i];
+
+		if (READ_ONCE(per_cpu(helpers, cpu).slot) || !cpu_online(cpu) ||
+		    cpu == raw_smp_processor_id())
+			continue;
+		if ((work->highpri || test_any_cpu() ||
+		     available_idle_cpu(cpu)) && offer(work, cpu))
 			break;
 	}
 }
 
-/*
- * Charge the helpers' time to the cgroup of the caller, who asked for it. The
- * helpers themselves are in the root cgroup, whose time is that of the machine:
- * there it is counted already, and only there. A helper that was helped itself
- * hands the bill on.
+/**
+ * migrate_copy_charge() - Charge CPU time to who asked for it.
+ * @ns: The time that others have worked for this task, in ns.
+ *
+ * It goes to the task's cgroup. Those who worked are in the root cgroup, whose time
+ * is that of the machine: there it is counted already, and only there.
+ *
+ * Context: Process context of the caller.
  */
-static void charge(u64 ns)
+void migrate_copy_charge(u64 ns)
 {
-	struct migrate_copy_helper *me = this_helper();
 #ifdef CONFIG_CGROUPS
 	struct cgroup *cgrp;
 	unsigned long flags;
 #endif
 
-	if (me) {
-		me->nested_ns += ns;
-		return;
-	}
 	migrate_copy_stat_add(MIGRATE_COPY_HELPER_NS, ns);
 
 #ifdef CONFIG_CGROUPS
@@ -483,15 +466,11 @@ static void charge(u64 ns)
 #endif
 }
 
-/* Empty a slot, or say that its helper is in the middle of a step. */
-static bool retract(struct migrate_copy_helper *h,
-		    struct migrate_copy_work *work)
+/* Take the work back from a CPU; says if it had not begun. */
+static bool retract(struct migrate_copy_work *work, int cpu)
 {
-	/*
-	 * A full barrier on success. It pairs with the release in help(): what
-	 * was done is visible. And it orders the caller's read of h->next
-	 * before the slot is free, after which h->next is somebody else's.
-	 */
+	struct migrate_copy_helper *h = &per_cpu(helpers, cpu);
+
 	return READ_ONCE(h->slot) == work &&
 	       cmpxchg(&h->slot, work, NULL) == work;
 }
@@ -507,29 +486,44 @@ static bool retract(struct migrate_copy_helper *h,
  */
 void migrate_copy_helpers_retract(struct migrate_copy_work *work)
 {
-	unsigned int spins = test_no_spin() ? 0 : RETRACT_SPINS;
-	struct migrate_copy_helper *h, *next;
+	unsigned int spins = test_no_spin() ? 0 : LEAVE_SPINS, i;
 	u64 ns;
 
 	WRITE_ONCE(work->ends, true);
-	for (h = work->helpers; h; h = next) {
-		/* Once the slot is free, the next work owns h->next. */
-		next = h->next;
-		while (!retract(h, work)) {
-			if (spins) {
-				spins--;
-				cpu_relax();
-			} else {
-				fsleep(RETRACT_SLEEP_US);
-			}
-		}
+	for (i = 0; i < work->nr_cpus; i++) {
+		if (retract(work, work->cpus[i]))
+			atomic_dec(&work->busy);
 	}
-	work->helpers = NULL;
-	work->nr_helpers = 0;
+
+	while (atomic_read(&work->busy) > 1 && spins--)
+		cpu_relax();
+	/* Pairs with that of leave(): what helpers have done is visible. */
+	if (!atomic_dec_and_test(&work->busy))
+		wait_for_completion(&work->left);
 
 	ns = atomic64_read(&work->helper_ns);
 	if (ns)
-		charge(ns);
+		migrate_copy_charge(ns);
+}
+
+static __init struct workqueue_struct *
+make_workqueue(const char *name, unsigned int flags)
+{
+	struct workqueue_attrs *attrs = alloc_workqueue_attrs();
+	struct workqueue_struct *wq;
+
+	if (!attrs)
+		return NULL;
+	wq = alloc_workqueue(name, WQ_UNBOUND | WQ_MEM_RECLAIM | flags, 0);
+	if (wq) {
+		/* A worker begins on the CPU that is asked, and may be moved. */
+		attrs->affn_scope = WQ_AFFN_CPU;
+		attrs->nice = flags & WQ_HIGHPRI ? MIN_NICE : 0;
+		if (apply_workqueue_attrs(wq, attrs))
+			pr_warn("%s: workers have no CPU to begin on\n", name);
+	}
+	free_workqueue_attrs(attrs);
+	return wq;
 }
 
 /**
@@ -540,32 +534,14 @@ void migrate_copy_helpers_retract(struct migrate_copy_work *work)
  */
 int __init migrate_copy_helpers_init(void)
 {
-	int cpu, priority;
+	int cpu;
 
-	for_each_possible_cpu(cpu) {
-		struct migrate_copy_helper *of_cpu = per_cpu(helpers, cpu);
+	for_each_possible_cpu(cpu)
+		INIT_WORK(&per_cpu(helpers, cpu).item, help);
 
-		for (priority = 0; priority < MIGRATE_COPY_NR_PRIORITIES;
-		     priority++) {
-			INIT_WORK(&of_cpu[priority].item, help);
-			of_cpu[priority].cpu = cpu;
-			of_cpu[priority].busy_too =
-				priority == MIGRATE_COPY_HIGH;
-		}
-	}
-
-	/*
-	 * Bound, so that a chosen CPU is the one that wakes up. A long copy must
-	 * not delay other work items of its CPU.
-	 */
-	helper_wq[MIGRATE_COPY_NORMAL] =
-		alloc_workqueue("migrate_copy",
-				WQ_MEM_RECLAIM | WQ_CPU_INTENSIVE, 0);
-	if (!helper_wq[MIGRATE_COPY_NORMAL])
-		return -ENOMEM;
-
-	helper_wq[MIGRATE_COPY_HIGH] =
-		alloc_workqueue("migrate_copy_high", WQ_HIGHPRI |
-				WQ_MEM_RECLAIM | WQ_CPU_INTENSIVE, 0);
+	helper_wq[MIGRATE_COPY_NORMAL] = make_workqueue("migrate_copy", 0);
+	if (helper_wq[MIGRATE_COPY_NORMAL])
+		helper_wq[MIGRATE_COPY_HIGH] =
+			make_workqueue("migrate_copy_high", WQ_HIGHPRI);
 	return helper_wq[MIGRATE_COPY_HIGH] ? 0 : -ENOMEM;
 }

@@ -61,10 +61,13 @@ struct migrate_copy_pair {
 
 /**
  * struct migrate_copy_job - folio copies that several CPUs do together
- * @work: How helpers are woken and brought back.
+ * @node: In the list of its team.
+ * @users: How many helpers are at it.
  * @pairs: What to copy; each destination as large as its source.
  * @nr: Number of @pairs, at most MIGRATE_COPY_WINDOW.
  * @chunk_pages: Most base pages that one claim takes.
+ * @nr_cpus: How many CPUs share it.
+ * @highpri: Whether helpers may be woken on busy CPUs.
  * @nontemporal: Whether the copies bypass the caches.
  * @caller_pages: Base pages that the caller has claimed.
  * @cursor: The first page that nobody has claimed: the index of its pair in
@@ -74,12 +77,16 @@ struct migrate_copy_pair {
  * @lost: One bit for each of the latter.
  * @lost_pages: Base pages that engines have lost.
  * @helper_pages: Base pages that helpers have claimed.
+ * @engine_ns: CPU time of engines that are made of threads, in ns.
  */
 struct migrate_copy_job {
-	struct migrate_copy_work work;
+	struct list_head node;
+	atomic_t users;
 	const struct migrate_copy_pair *pairs;
 	unsigned int nr;
 	unsigned int chunk_pages;
+	unsigned int nr_cpus;
+	bool highpri;
 	bool nontemporal;
 	unsigned long caller_pages;
 
@@ -88,6 +95,7 @@ struct migrate_copy_job {
 	unsigned long lost;
 	unsigned long lost_pages;
 	atomic_long_t helper_pages;
+	atomic64_t engine_ns;
 };
 
 /* What migrate_copy_job.cursor is made of. */
@@ -105,18 +113,27 @@ int migrate_copy_job_page(const struct migrate_copy_job *job, struct page *dst,
 void migrate_copy_job_copy(struct migrate_copy_job *job, u64 first,
 			   unsigned long nr);
 unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job);
-unsigned long migrate_copy_job_run(struct migrate_copy_job *job, int nid,
-				   unsigned int max_helpers);
+bool migrate_copy_job_left(const struct migrate_copy_job *job);
+unsigned int migrate_copy_job_run(struct migrate_copy_job *job,
+				  struct migrate_copy_team *team, int nid,
+				  unsigned int max_helpers);
 
 /* helpers.c */
 int migrate_copy_helpers_init(void);
 void migrate_copy_work_init(struct migrate_copy_work *work,
-			    bool (*step)(struct migrate_copy_work *work),
-			    bool sleeps);
+			    bool (*step)(struct migrate_copy_work *work));
 unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 				       unsigned int max_helpers);
 void migrate_copy_helpers_wake_again(struct migrate_copy_work *work);
 void migrate_copy_helpers_retract(struct migrate_copy_work *work);
+void migrate_copy_charge(u64 ns);
+
+/* team.c */
+unsigned int migrate_copy_job_share(struct migrate_copy_job *job,
+				    struct migrate_copy_team *team, int nid,
+				    unsigned int max_helpers);
+void migrate_copy_job_unshare(struct migrate_copy_job *job,
+			      struct migrate_copy_team *team);
 
 /* placement.c */
 enum {
@@ -203,6 +220,7 @@ static inline bool migrate_copy_offloading(void)
 
 unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 				      const struct migrate_copy_info *info,
+				      struct migrate_copy_team *team,
 				      unsigned int max_helpers,
 				      unsigned long *engine_pages);
 void migrate_copy_engine_enable(struct migrate_copy_engine *engine,
@@ -217,6 +235,7 @@ static inline bool migrate_copy_offloading(void)
 static inline unsigned int
 migrate_copy_offload_run(struct migrate_copy_job *job,
 			 const struct migrate_copy_info *info,
+			 struct migrate_copy_team *team,
 			 unsigned int max_helpers, unsigned long *engine_pages)
 {
 	return 0;
@@ -322,31 +341,10 @@ static inline bool migrate_copy_window_full(unsigned int nr)
 {
 	return nr >= READ_ONCE(migrate_copy_window_folios);
 }
-
-/* Is work with high priority to be done by the helpers of all other work? */
-static inline bool migrate_copy_one_queue(const struct migrate_copy_work *work)
-{
-	return work->one_queue;
-}
-
-/* Decide that once: a helper that has begun must not change its workqueue. */
-static inline void migrate_copy_choose_queue(struct migrate_copy_work *work)
-{
-	work->one_queue = migrate_copy_without(MIGRATE_COPY_PRIORITY);
-}
 #else
 static inline bool migrate_copy_window_full(unsigned int nr)
 {
 	return nr == MIGRATE_COPY_WINDOW;
-}
-
-static inline bool migrate_copy_one_queue(const struct migrate_copy_work *work)
-{
-	return false;
-}
-
-static inline void migrate_copy_choose_queue(struct migrate_copy_work *work)
-{
 }
 #endif
 

@@ -30,17 +30,6 @@ static bool test_fails(const struct page *src)
 }
 #endif
 
-/* A step of a helper. */
-static bool help_chunk(struct migrate_copy_work *work)
-{
-	struct migrate_copy_job *job =
-		container_of(work, struct migrate_copy_job, work);
-	unsigned long nr = migrate_copy_job_chunk(job);
-
-	atomic_long_add(nr, &job->helper_pages);
-	return nr;
-}
-
 /**
  * migrate_copy_job_init() - Prepare a job.
  * @job: The job; usually on the caller's stack.
@@ -56,10 +45,11 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
 			   unsigned int nr, unsigned int chunk_pages,
 			   bool nontemporal)
 {
-	migrate_copy_work_init(&job->work, help_chunk, false);
 	job->pairs = pairs;
 	job->nr = nr;
 	job->chunk_pages = chunk_pages;
+	job->nr_cpus = 1;
+	job->highpri = false;
 	job->nontemporal = nontemporal;
 	job->caller_pages = 0;
 	job->failed = 0;
@@ -67,6 +57,24 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
 	job->lost_pages = 0;
 	atomic64_set(&job->cursor, 0);
 	atomic_long_set(&job->helper_pages, 0);
+	atomic64_set(&job->engine_ns, 0);
+	atomic_set(&job->users, 0);
+}
+
+/*
+ * How many pages to take next: towards the end less, so that nobody waits for long
+ * for the last one. What is left is known well enough by the next folio.
+ */
+static unsigned int chunk_size(const struct migrate_copy_job *job,
+			       unsigned int pair, unsigned int page)
+{
+	unsigned long left;
+
+	if (job->nr_cpus <= 1 || pair >= job->nr)
+		return job->chunk_pages;
+	left = (job->nr - pair) * folio_nr_pages(job->pairs[pair].src) - page;
+	return clamp(left / (2 * job->nr_cpus), min(job->chunk_pages, 4U),
+		     job->chunk_pages);
 }
 
 /*
@@ -77,13 +85,14 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
 static unsigned long claim(struct migrate_copy_job *job, u64 *first)
 {
 	s64 cursor = atomic64_read(&job->cursor);
-	unsigned int pair, page;
+	unsigned int pair, page, size;
 	unsigned long left, want;
 
 	do {
 		pair = CURSOR_PAIR(cursor);
 		page = CURSOR_PAGE(cursor);
-		want = job->chunk_pages;
+		size = chunk_size(job, pair, page);
+		want = size;
 		while (want && pair < job->nr) {
 			left = folio_nr_pages(job->pairs[pair].src) - page;
 			if (left > want) {
@@ -95,13 +104,13 @@ static unsigned long claim(struct migrate_copy_job *job, u64 *first)
 				pair++;
 			}
 		}
-		if (want == job->chunk_pages)
+		if (want == size)
 			return 0;
 	} while (!atomic64_try_cmpxchg(&job->cursor, &cursor,
 				       CURSOR(pair, page)));
 
 	*first = cursor;
-	return job->chunk_pages - want;
+	return size - want;
 }
 
 /**
@@ -205,10 +214,23 @@ unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job)
 }
 
 /**
+ * migrate_copy_job_left() - Is anything left to claim?
+ * @job: The job.
+ *
+ * Context: Any. Somebody else may claim the rest at the same time.
+ * Return: false if nobody can claim anything of @job any more.
+ */
+bool migrate_copy_job_left(const struct migrate_copy_job *job)
+{
+	return CURSOR_PAIR(atomic64_read(&job->cursor)) < job->nr;
+}
+
+/**
  * migrate_copy_job_run() - Copy everything in a job.
  * @job: The job, freshly prepared.
+ * @team: Who may help, see migrate_copy_job_share(); or NULL.
  * @nid: The node next to which helpers are looked for.
- * @max_helpers: Most helper CPUs to wake; 0 to copy alone.
+ * @max_helpers: Most helper CPUs to wake for it.
  *
  * When this returns, every page of every pair has been copied, and all of it
  * is visible to this CPU, except in the folios whose bit in @job->failed is
@@ -217,24 +239,23 @@ unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job)
  * Context: Process context, may sleep. Takes no lock under which anybody may
  * sleep, and allocates nothing: safe from memory reclaim, with any number of
  * folios locked.
- * Return: How many helper CPUs the job was offered to.
+ * Return: How many helper CPUs were woken for it.
  */
-unsigned long migrate_copy_job_run(struct migrate_copy_job *job, int nid,
-				   unsigned int max_helpers)
+unsigned int migrate_copy_job_run(struct migrate_copy_job *job,
+				  struct migrate_copy_team *team, int nid,
+				  unsigned int max_helpers)
 {
-	unsigned long nr;
 	unsigned int woken = 0;
+	unsigned long nr;
 
-	if (max_helpers)
-		woken = migrate_copy_helpers_wake(&job->work, nid,
-						  max_helpers);
-
+	if (team)
+		woken = migrate_copy_job_share(job, team, nid, max_helpers);
 	do {
 		nr = migrate_copy_job_chunk(job);
 		job->caller_pages += nr;
 		cond_resched();
 	} while (nr);
-
-	migrate_copy_helpers_retract(&job->work);
+	if (team)
+		migrate_copy_job_unshare(job, team);
 	return woken;
 }

@@ -34,6 +34,15 @@ static bool claimed_once(const struct folio_set *set,
 	       set->pages;
 }
 
+static void run_with_helpers(struct migrate_copy_job *job,
+			     unsigned int max_helpers)
+{
+	struct migrate_copy_team team = {};
+
+	migrate_copy_job_run(job, &team, 0, max_helpers);
+	migrate_copy_team_end(&team);
+}
+
 static void expect_all_copied(struct kunit *test, const struct folio_set *set,
 			      const struct migrate_copy_job *job)
 {
@@ -94,7 +103,7 @@ static void zero_helpers(struct kunit *test)
 		copy_test_fill(set, i);
 		migrate_copy_job_init(&job, set->pairs, set->nr, chunk_sizes[i],
 				      i % 2);
-		woken = migrate_copy_job_run(&job, NUMA_NO_NODE, 0);
+		woken = migrate_copy_job_run(&job, NULL, NUMA_NO_NODE, 0);
 		KUNIT_EXPECT_EQ(test, 0, woken);
 		KUNIT_EXPECT_EQ(test, 0, atomic_long_read(&job.helper_pages));
 		expect_all_copied(test, set, &job);
@@ -117,7 +126,7 @@ static void helpers_take_part(struct kunit *test)
 
 		copy_test_fill(set, i);
 		migrate_copy_job_init(&job, set->pairs, set->nr, 4, true);
-		migrate_copy_job_run(&job, 0, num_possible_cpus());
+		run_with_helpers(&job, num_possible_cpus());
 		expect_all_copied(test, set, &job);
 		helped = atomic_long_read(&job.helper_pages);
 		KUNIT_EXPECT_LE(test, helped, set->pages);
@@ -139,10 +148,10 @@ static void more_helpers_than_chunks(struct kunit *test)
 
 		copy_test_fill(set, i);
 		migrate_copy_job_init(&job, set->pairs, set->nr, 1, false);
-		migrate_copy_job_run(&job, 0, num_possible_cpus());
+		run_with_helpers(&job, num_possible_cpus());
 		expect_all_copied(test, set, &job);
 		KUNIT_EXPECT_LE(test, atomic_long_read(&job.helper_pages), 1);
-		KUNIT_EXPECT_NULL(test, job.work.helpers);
+		KUNIT_EXPECT_EQ(test, 0, atomic_read(&job.users));
 	}
 }
 
@@ -174,7 +183,7 @@ static void failing_chunk(struct kunit *test)
 				   folio_page(src, folio_nr_pages(src) / 2));
 			migrate_copy_job_init(&job, set->pairs, set->nr, 3,
 					      false);
-			migrate_copy_job_run(&job, 0, helpers);
+			run_with_helpers(&job, helpers);
 
 			KUNIT_EXPECT_EQ(test, BIT(victim), job.failed);
 			for (i = 0; i < set->nr; i++)
@@ -210,7 +219,7 @@ static int race(void *data)
 		copy_test_fill(set, round);
 		migrate_copy_job_init(job, set->pairs, set->nr, 1 + round % 9,
 				      round % 2);
-		migrate_copy_job_run(job, 0, num_possible_cpus());
+		run_with_helpers(job, num_possible_cpus());
 		racer->wrong += !!job->failed + !claimed_once(set, job);
 		racer->helped += atomic_long_read(&job->helper_pages);
 		kfree(job);
@@ -293,7 +302,7 @@ static void taken_back_early(struct kunit *test)
 	WRITE_ONCE(migrate_copy_test.any_cpu, true);
 	WRITE_ONCE(migrate_copy_test.no_spin, true);
 
-	migrate_copy_work_init(&lw.work, long_step, true);
+	migrate_copy_work_init(&lw.work, long_step);
 	woken = migrate_copy_helpers_wake(&lw.work, NUMA_NO_NODE,
 					  num_possible_cpus());
 	KUNIT_EXPECT_GT(test, woken, 0);
@@ -309,30 +318,38 @@ static void taken_back_early(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, after, atomic_read(&lw.begun));
 }
 
-struct told_work {
+struct short_work {
 	struct migrate_copy_work work;
 	atomic_t steps;
-	struct completion begun;
-	struct completion go_on;
 };
 
-/* The first one finds nothing to do, but takes its time. */
-static bool told_step(struct migrate_copy_work *work)
+static bool short_step(struct migrate_copy_work *work)
 {
-	struct told_work *tw = container_of(work, struct told_work, work);
+	struct short_work *sw = container_of(work, struct short_work, work);
 
-	if (atomic_inc_return(&tw->steps) == 1) {
-		complete(&tw->begun);
-		wait_for_completion(&tw->go_on);
-	}
+	atomic_inc(&sw->steps);
 	return false;
 }
 
-/* Who is told of a step while it finds that there is none looks again, once. */
-static void told_in_a_step(struct kunit *test)
+static void wait_for_steps(struct kunit *test, struct short_work *sw, int nr)
 {
-	struct told_work tw = { .steps = ATOMIC_INIT(0) };
 	unsigned int i;
+
+	for (i = 0; i < 1000 && atomic_read(&sw->work.busy) > 1; i++)
+		usleep_range(1000, 2000);
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&sw->work.busy));
+	KUNIT_EXPECT_EQ(test, nr, atomic_read(&sw->steps));
+}
+
+/*
+ * A helper that finds no step leaves, and its CPU can help others, while its caller
+ * goes on; it can be asked again.
+ */
+static void left_and_asked_again(struct kunit *test)
+{
+	struct short_work first = { .steps = ATOMIC_INIT(0) };
+	struct short_work second = { .steps = ATOMIC_INIT(0) };
+	unsigned int woken;
 
 	if (num_online_cpus() < 2)
 		kunit_skip(test, "needs two CPUs");
@@ -340,20 +357,25 @@ static void told_in_a_step(struct kunit *test)
 			kunit_add_action_or_reset(test, reset_hooks, NULL));
 	WRITE_ONCE(migrate_copy_test.any_cpu, true);
 
-	init_completion(&tw.begun);
-	init_completion(&tw.go_on);
-	migrate_copy_work_init(&tw.work, told_step, true);
-	KUNIT_EXPECT_EQ(test, 1,
-			migrate_copy_helpers_wake(&tw.work, NUMA_NO_NODE, 1));
-	KUNIT_EXPECT_NE(test, 0,
-			wait_for_completion_timeout(&tw.begun, 10 * HZ));
-	migrate_copy_helpers_wake_again(&tw.work);
-	complete(&tw.go_on);
-	for (i = 0; i < 1000 && atomic_read(&tw.steps) < 2; i++)
-		usleep_range(1000, 2000);
-	usleep_range(10000, 11000);
-	KUNIT_EXPECT_EQ(test, 2, atomic_read(&tw.steps));
-	migrate_copy_helpers_retract(&tw.work);
+	migrate_copy_work_init(&first.work, short_step);
+	woken = migrate_copy_helpers_wake(&first.work, NUMA_NO_NODE,
+					  num_possible_cpus());
+	KUNIT_EXPECT_GT(test, woken, 0);
+	wait_for_steps(test, &first, woken);
+
+	migrate_copy_work_init(&second.work, short_step);
+	KUNIT_EXPECT_EQ(test, woken,
+			migrate_copy_helpers_wake(&second.work, NUMA_NO_NODE,
+						  num_possible_cpus()));
+	wait_for_steps(test, &second, woken);
+	migrate_copy_helpers_retract(&second.work);
+
+	/* Where the test runs now nobody helps: it may have come from another. */
+	if (num_online_cpus() > 2) {
+		migrate_copy_helpers_wake_again(&first.work);
+		wait_for_steps(test, &first, woken + 1);
+	}
+	migrate_copy_helpers_retract(&first.work);
 }
 
 static struct kunit_case job_cases[] = {
@@ -363,7 +385,7 @@ static struct kunit_case job_cases[] = {
 	KUNIT_CASE(more_helpers_than_chunks),
 	KUNIT_CASE(failing_chunk),
 	KUNIT_CASE(taken_back_early),
-	KUNIT_CASE(told_in_a_step),
+	KUNIT_CASE(left_and_asked_again),
 	KUNIT_CASE_SLOW(concurrent_jobs),
 	{}
 };

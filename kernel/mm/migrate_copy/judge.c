@@ -5,14 +5,9 @@
  * A file in /sys/kernel/debug/migrate_copy/without/ is 1 while the copy does
  * without the mechanism of that name, and 0 at boot:
  *
- *   early_isolation	move_pages() isolates all pages before the first moves
- *   table_ends		batches of a team end wherever they are full
  *   cost_model		helpers are called by costs that are assumed, see cost.c,
  *			not measured
  *   placement		CPUs are asked by their numbers, the idle ones first
- *   priority		work of both priorities shares the slots and the
- *			workqueue of normal priority
- *   batch_copy		without helpers, folios are copied as they are moved
  *   engine_model	engines get chunks of chunk_kb, however slow they are
  *
  * The size of a window cannot be switched off, as the window lies on the stack:
@@ -33,12 +28,8 @@ unsigned long migrate_copy_left_out;
 unsigned int migrate_copy_window_folios = MIGRATE_COPY_WINDOW;
 
 static const char * const mechanism_names[MIGRATE_COPY_NR_MECHANISMS] = {
-	[MIGRATE_COPY_EARLY_ISOLATION]	= "early_isolation",
-	[MIGRATE_COPY_TABLE_ENDS]	= "table_ends",
 	[MIGRATE_COPY_COST_MODEL]	= "cost_model",
 	[MIGRATE_COPY_PLACEMENT]	= "placement",
-	[MIGRATE_COPY_PRIORITY]		= "priority",
-	[MIGRATE_COPY_BATCH_COPY]	= "batch_copy",
 	[MIGRATE_COPY_ENGINE_MODEL]	= "engine_model",
 };
 

@@ -5,6 +5,7 @@
  */
 #include <linux/bits.h>
 #include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/mempolicy.h>
 #include <linux/migrate.h>
 #include <linux/sched.h>
@@ -12,6 +13,7 @@
 #include <linux/string.h>
 #include <linux/sysctl.h>
 #include <linux/sysfs.h>
+#include <linux/user_namespace.h>
 
 #include "internal.h"
 
@@ -60,8 +62,9 @@ bool migrate_copy_is_highpri(unsigned int asked)
  * migrate_copy_asked() - What a system call asks migrate_pages() for.
  * @mpol_flags: The flags of the call, MPOL_MF_*.
  *
- * Who has a priority above all ordinary tasks has it for the help that he asks
- * for, too, if he may set priorities as he likes. A raised RLIMIT_NICE is not
+ * That the administrator allows no help is nothing that a flag can change, unless
+ * the caller may change priorities as he likes. Who has a priority above all ordinary
+ * tasks then has it for the help that he asks for, too. A raised RLIMIT_NICE is not
  * enough: it counts among the tasks of a cgroup, but helpers are not bound by the
  * weight of that cgroup.
  *
@@ -70,10 +73,10 @@ bool migrate_copy_is_highpri(unsigned int asked)
  */
 unsigned int migrate_copy_asked(unsigned long mpol_flags)
 {
-	if (!(mpol_flags & MPOL_MF_MOVE_MT))
+	if (!(mpol_flags & MPOL_MF_MOVE_MT) ||
+	    !ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE))
 		return 0;
-	if ((task_nice(current) < 0 || rt_or_dl_task_policy(current)) &&
-	    capable(CAP_SYS_NICE))
+	if (task_nice(current) < 0 || rt_or_dl_task_policy(current))
 		return MIGRATE_MT | MIGRATE_HIGHPRI;
 	return MIGRATE_MT;
 }

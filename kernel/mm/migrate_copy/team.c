@@ -19,8 +19,10 @@
  * helper is one, and may lose its CPU in the middle of a batch. It does not lose
  * it in the middle of a chunk, so that copies are shared with them, too.
  */
+#include <linux/cleanup.h>
 #include <linux/cpuset.h>
 #include <linux/sched.h>
+#include <linux/sched/clock.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/rt.h>
 
@@ -75,12 +77,10 @@ static void return_mems(void)
 }
 #endif
 
-/* A step of a helper: one batch, in the caller's context. */
-static bool help_batch(struct migrate_copy_work *work)
+/* One batch, in the caller's context. */
+static bool help_batch(struct migrate_copy_team *team)
 {
-	struct migrate_copy_team *team =
-		container_of(work, struct migrate_copy_team, work);
-	bool borrowed = borrow_mems(work->caller);
+	bool borrowed = borrow_mems(team->work.caller);
 	unsigned int scopes;
 	bool more;
 
@@ -93,6 +93,197 @@ static bool help_batch(struct migrate_copy_work *work)
 	if (more)
 		migrate_copy_stat_add(MIGRATE_COPY_TEAM_BATCHES, 1);
 	return more;
+}
+
+/*
+ * How long a helper waits for the next copy of a request before it leaves: longer
+ * than it takes to unmap and to map what is copied at a time, less than anybody
+ * would notice on a CPU that has nothing else to do.
+ */
+#define COPY_WAIT_NS	(100 * NSEC_PER_USEC)
+#define LOOKS_A_CLOCK	64
+
+/* Find a job with something left, and be counted as one of its users. */
+static struct migrate_copy_job *join_job(struct migrate_copy_team *team)
+{
+	struct migrate_copy_job *job, *found = NULL;
+
+	if (list_empty_careful(&team->jobs))
+		return NULL;
+	raw_spin_lock(&team->lock);
+	list_for_each_entry(job, &team->jobs, node) {
+		if (migrate_copy_job_left(job)) {
+			atomic_inc(&job->users);
+			found = job;
+			break;
+		}
+	}
+	raw_spin_unlock(&team->lock);
+	return found;
+}
+
+/* Copy some of what is being copied; false if there is none left. */
+static bool help_copy(struct migrate_copy_team *team)
+{
+	struct migrate_copy_job *job;
+	unsigned long nr, sum = 0;
+
+	/* Who waits for its users waits for the copy alone. */
+	guard(preempt)();
+	job = join_job(team);
+	if (!job)
+		return false;
+	do {
+		nr = migrate_copy_job_chunk(job);
+		sum += nr;
+	} while (nr && sum < job->chunk_pages);
+	atomic_long_add(sum, &job->helper_pages);
+	/* Pairs with migrate_copy_job_unshare(): what was copied is visible. */
+	atomic_dec_return_release(&job->users);
+	return true;
+}
+
+/* Put a folio that others have no time to put; false if there is none. */
+static bool put_folio(struct migrate_copy_team *team)
+{
+	struct folio *folio;
+
+	if (list_empty_careful(&team->folios))
+		return false;
+	raw_spin_lock(&team->lock);
+	folio = list_first_entry_or_null(&team->folios, struct folio, lru);
+	if (folio)
+		list_del(&folio->lru);
+	raw_spin_unlock(&team->lock);
+	if (!folio)
+		return false;
+	folio_put(folio);
+	return true;
+}
+
+/* Do what can be done for others, until there has been nothing for a while. */
+static bool help_others(struct migrate_copy_team *team)
+{
+	struct migrate_copy_work *work = &team->work;
+	unsigned int looks = 0;
+	u64 since = 0;
+
+	/* If nothing large is copied there will be nothing to do. */
+	while (READ_ONCE(team->nr_jobs) && !READ_ONCE(work->ends) &&
+	       !need_resched()) {
+		if (help_copy(team) || put_folio(team))
+			return true;
+		cpu_relax();
+		/* To look at the clock takes longer than to look for a job. */
+		if (++looks % LOOKS_A_CLOCK)
+			continue;
+		if (looks == LOOKS_A_CLOCK)
+			since = local_clock();
+		else if (local_clock() - since > COPY_WAIT_NS)
+			break;
+	}
+	return false;
+}
+
+/* A step of a helper. */
+static bool help_team(struct migrate_copy_work *work)
+{
+	struct migrate_copy_team *team =
+		container_of(work, struct migrate_copy_team, work);
+
+	return (team->next_batch && help_batch(team)) || help_others(team);
+}
+
+static void team_init(struct migrate_copy_team *team,
+		      bool (*next_batch)(struct migrate_copy_team *team),
+		      bool highpri)
+{
+	migrate_copy_work_init(&team->work, help_team);
+	team->work.batches = next_batch;
+	team->work.highpri = highpri;
+	team->next_batch = next_batch;
+	team->scopes = current->flags & MEMALLOC_SCOPES;
+	team->nr_jobs = 0;
+	raw_spin_lock_init(&team->lock);
+	INIT_LIST_HEAD(&team->jobs);
+	INIT_LIST_HEAD(&team->folios);
+	team->started = true;
+}
+
+/**
+ * migrate_copy_job_share() - Let helpers take part in a job.
+ * @job: The job, freshly prepared. Must be taken back with
+ *	migrate_copy_job_unshare().
+ * @team: The team of the request. Its helpers take part when they have nothing
+ *	better to do. If it has not been started, it gets helpers that only copy, and
+ *	stay from one job to the next if that follows soon.
+ * @nid: The node next to which helpers are looked for.
+ * @max_helpers: Most helper CPUs to have, if they only copy.
+ *
+ * Context: Process context. Takes no lock under which anybody may sleep, and
+ * allocates nothing.
+ * Return: How many helper CPUs were woken.
+ */
+unsigned int migrate_copy_job_share(struct migrate_copy_job *job,
+				    struct migrate_copy_team *team, int nid,
+				    unsigned int max_helpers)
+{
+	unsigned int woken = 0;
+
+	if (!team->started)
+		team_init(team, NULL, job->highpri);
+	job->nr_cpus = max_t(unsigned int, max_helpers + 1,
+			     atomic_read(&team->work.busy));
+	raw_spin_lock(&team->lock);
+	list_add_tail(&job->node, &team->jobs);
+	WRITE_ONCE(team->nr_jobs, team->nr_jobs + 1);
+	raw_spin_unlock(&team->lock);
+	if (team->next_batch)
+		return 0;
+
+	if (team->work.nr_cpus < max_helpers)
+		woken = migrate_copy_helpers_wake(&team->work, nid, max_helpers -
+						  team->work.nr_cpus);
+	migrate_copy_helpers_wake_again(&team->work);
+	return woken;
+}
+
+/**
+ * migrate_copy_job_unshare() - Take a job back from helpers.
+ * @job: The job. Of what is left of it helpers take nothing any more.
+ * @team: The team that it is shared with.
+ *
+ * Context: Process context. Waits for the copies in flight, during which nobody is
+ * preempted. What helpers have copied is visible when it returns.
+ */
+void migrate_copy_job_unshare(struct migrate_copy_job *job,
+			      struct migrate_copy_team *team)
+{
+	raw_spin_lock(&team->lock);
+	list_del(&job->node);
+	raw_spin_unlock(&team->lock);
+	while (atomic_read_acquire(&job->users))
+		cpu_relax();
+}
+
+/**
+ * __migrate_copy_team_put() - Let a helper that only copies put a large folio.
+ * @team: The team, started.
+ * @folio: The folio, in no list.
+ *
+ * Context: Process context.
+ */
+void __migrate_copy_team_put(struct migrate_copy_team *team,
+			     struct folio *folio)
+{
+	/* Helpers take them one by one; if they are not quick, nobody waits for it. */
+	if (team->next_batch || !list_empty_careful(&team->folios)) {
+		folio_put(folio);
+		return;
+	}
+	raw_spin_lock(&team->lock);
+	list_add_tail(&folio->lru, &team->folios);
+	raw_spin_unlock(&team->lock);
 }
 
 /**
@@ -139,11 +330,7 @@ migrate_copy_team_start(struct migrate_copy_team *team,
 {
 	unsigned int woken;
 
-	migrate_copy_work_init(&team->work, help_batch, true);
-	team->work.highpri = migrate_copy_is_highpri(asked);
-	team->next_batch = next_batch;
-	team->scopes = current->flags & MEMALLOC_SCOPES;
-
+	team_init(team, next_batch, migrate_copy_is_highpri(asked));
 	max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages, max_helpers);
 	woken = migrate_copy_helpers_wake(&team->work, nid, max_helpers);
 	if (woken) {
@@ -175,4 +362,7 @@ void migrate_copy_team_wake_again(struct migrate_copy_team *team)
 void migrate_copy_team_end(struct migrate_copy_team *team)
 {
 	migrate_copy_helpers_retract(&team->work);
+	while (put_folio(team))
+		;
+	team->started = false;
 }

@@ -16,7 +16,6 @@ MODELS = ("plain", "epyc-zen3")
 # Of the fourth part of the CPUs there is a choice which to ask.
 _CHOICE = 4
 _CHANNELS = 4
-_HOGGED_CPUS = 8
 
 _BASE = Shape(4, 16384)
 _LARGE = Shape(64, 1024)
@@ -47,8 +46,6 @@ def _trials(size: Size) -> Iterator[Trial]:
     shapes = (_BASE, _LARGE, _HUGE)
     parallel = [_ours(shape, "parallel", most) for shape in shapes]
     copied = [_ours(shape, "threads", most) for shape in shapes]
-    yield Trial((parallel[0],), (_without("early_isolation"),))
-    yield Trial(tuple(parallel[:2]), (_without("table_ends"),))
     windows = tuple({"debug.window_folios": folios} for folios in ("1", "8", "16"))
     yield Trial((copied[0], copied[1], parallel[0]), windows)
     chunks = tuple({"chunk_kb": kb} for kb in ("32", "512"))
@@ -58,15 +55,6 @@ def _trials(size: Size) -> Iterator[Trial]:
     some = max(2, most // _CHOICE)
     chosen = tuple(_ours(shape, "parallel", some) for shape in (_BASE, _HUGE))
     yield Trial(chosen, (_without("placement"),))
-    high = [
-        replace(cell, settings={"priority": "high"}, condition="busy", hogs=size.cpus)
-        for cell in (parallel[1], parallel[2])
-    ]
-    # Hogs keep all CPUs of the simulator busy: 16 would take as long as all other cells.
-    if size.cpus <= _HOGGED_CPUS:
-        yield Trial(tuple(high), (_without("priority"),))
-    alone = tuple(_ours(shape, "batch") for shape in shapes)
-    yield Trial((*alone, *parallel), (_without("batch_copy"),))
     engines = tuple(
         Cell(shape, KERNEL, "hybrid", channels=_CHANNELS, settings={"batch_pages": "8192"})
         for shape in (_LARGE, _HUGE)
@@ -93,7 +81,7 @@ EXPERIMENT = Experiment(
     "What each mechanism is worth",
     "dma",
     _cells,
-    ("stress-ng",),
+    (),
     guest_only=True,
     on_request=True,
     kernels=(KERNEL,),

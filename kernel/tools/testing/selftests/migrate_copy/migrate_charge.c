@@ -4,7 +4,7 @@
  * of the task that asks for the migration: to its cpu.stat, all of it, and once:
  * the root cgroup, whose time is that of the machine, has it no second time. And a
  * user without privileges gets no more CPU by helpers than its cgroup's weight
- * allows.
+ * and quota allow.
  *
  * migrate_charge [mtcopy.ko]
  */
@@ -51,6 +51,10 @@
 #define SHARE_PERCENT	25
 #define MIN_TURNS	2
 #define MAX_TURNS	16
+
+/* How long somebody with a quota moves memory, and the most of it that is used. */
+#define QUOTA_SECONDS	8
+#define QUOTA_MOST	1.25
 
 static char mount_point[32], group[64], other[64];
 
@@ -431,6 +435,38 @@ static void test_weight(const void *arg)
 		1000 * LIGHT / (LIGHT + HEAVY));
 }
 
+/*
+ * A quota of a fifth of a CPU is all that there is, for the mover and who helps it.
+ * Without it helpers take several times as much. A helper may not stop in the middle of
+ * a batch, which takes longer here than on a processor.
+ */
+static void test_quota(const void *arg)
+{
+	static const struct kind kind = { "base", BACK_ANON, OF_PAGES(1), 8 * MB };
+	uint64_t used, helped, free;
+	struct timespec start, end;
+	char path[96];
+	double wall;
+
+	groups_make();
+	mode_enter(MODE_PARALLEL);
+	free = move_as_nobody(&kind, 2);
+	require(free, "no help on an idle machine");
+
+	snprintf(path, sizeof(path), "%s/cpu.max", group);
+	require(!file_write(path, "20000 100000"), "cannot set %s", path);
+	used = usage_ns(group);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	helped = move_as_nobody(&kind, QUOTA_SECONDS);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	used = usage_ns(group) - used;
+	wall = end.tv_sec - start.tv_sec + (end.tv_nsec - start.tv_nsec) / 1e9;
+	ksft_print_msg("%.2f s of %.2f s, helpers %.2f s; without a quota %.2f s in 2 s\n",
+		       used / 1e9, wall, helped / 1e9, free / 1e9);
+	groups_remove();
+	require(used / 1e9 <= QUOTA_MOST * 0.2 * wall, "more than the quota");
+}
+
 int main(int argc, char **argv)
 {
 	size_t nr_payers = sizeof(payers) / sizeof(*payers);
@@ -440,10 +476,12 @@ int main(int argc, char **argv)
 	if (argc > 2)
 		ksft_exit_fail_msg("usage: %s [mtcopy.ko]\n", argv[0]);
 	mtcopy_path = argv[1];
-	tests_start(nr_payers + nr_askers);
+	tests_start(nr_payers + nr_askers + 1);
 	for (i = 0; i < nr_payers; i++)
 		test_run(payers[i].name, TIMEOUT, test_charge, &payers[i]);
 	for (i = 0; i < nr_askers; i++)
 		test_run(askers[i].name, TIMEOUT, test_weight, &askers[i]);
+	test_run("quota: no more than that, with helpers", TIMEOUT, test_quota,
+		 NULL);
 	tests_end();
 }
