@@ -71,7 +71,6 @@ struct migrate_copy_helper {
 	struct migrate_copy_work *slot;
 	struct work_struct item;
 	/* While it is BUSY, and its own: */
-	struct migrate_copy_work *work;
 	bool moved;		/* It is bound to the CPUs of the caller */
 	bool demoted;		/* It has the priority of the caller */
 	int nice;		/* As it was before */
@@ -148,8 +147,10 @@ static void find_allowed(struct task_struct *caller, struct cpumask *allowed)
  * no higher priority, however idle the CPU may be at the moment. Says if it can.
  */
 static bool be_as_caller(struct migrate_copy_helper *me,
-			 struct task_struct *caller)
+			 const struct migrate_copy_work *work)
 {
+	struct task_struct *caller = work->caller;
+
 	cpumask_copy(&me->mine, current->cpus_ptr);
 	find_allowed(caller, &me->callers);
 	me->moved = !cpumask_subset(&me->mine, &me->callers);
@@ -164,7 +165,7 @@ static bool be_as_caller(struct migrate_copy_helper *me,
 		sched_setscheduler_nocheck(current, SCHED_IDLE,
 					   &(struct sched_param){});
 	else if (!rt_or_dl_task_policy(caller) && task_nice(caller) > me->nice &&
-		 !me->work->highpri)
+		 !work->highpri)
 		set_user_nice(current, task_nice(caller));
 	else
 		me->demoted = false;
@@ -222,9 +223,8 @@ static void help(struct work_struct *item)
 	    !try_cmpxchg_acquire(&me->slot, &work, SLOT_BUSY))
 		return;
 
-	me->work = work;
 	start = task_sched_runtime(current);
-	if (!be_as_caller(me, work->caller))
+	if (!be_as_caller(me, work))
 		goto left;
 	trace_migrate_copy_help(work->batches);
 	while (!READ_ONCE(work->ends) && may_help(work) &&
@@ -238,7 +238,6 @@ static void help(struct work_struct *item)
 		sched_return_runtime(work->caller, borrowed - used);
 	atomic64_add(used, &work->helper_ns);
 left:
-	me->work = NULL;
 	/* Who is the next to be helped finds all of it in order. */
 	smp_store_release(&me->slot, NULL);
 	leave(work);

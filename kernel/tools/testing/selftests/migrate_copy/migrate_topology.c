@@ -119,7 +119,7 @@ static const struct kind huge_pages = {
 	.name = "thp", .backing = BACK_ANON, .folio = 2 * MB, .size = 16 * MB,
 };
 
-/* One page, which is one batch. */
+/* Each page is a batch. */
 static const struct kind hugetlb_pages = {
 	.name = "hugetlb", .backing = BACK_HUGETLB, .folio = 2 * MB,
 	.size = 8 * MB,
