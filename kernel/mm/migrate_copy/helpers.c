@@ -180,9 +180,20 @@ static void be_myself(struct migrate_copy_helper *me)
 		set_cpus_allowed_ptr(current, &me->mine);
 }
 
-/* May it go on? Its CPU was idle when it was asked, but for high priority. */
-static bool may_help(const struct migrate_copy_work *work)
+/**
+ * migrate_copy_may_help() - May a helper go on?
+ * @work: The work it helps with.
+ *
+ * Its CPU was idle when it was asked, unless the work has high priority. As soon as
+ * somebody else wants to run there, the helper leaves.
+ *
+ * Context: Process context of a helper.
+ * Return: false if it must leave.
+ */
+bool migrate_copy_may_help(const struct migrate_copy_work *work)
 {
+	if (need_resched())
+		return false;
 	return work->highpri || test_any_cpu() || single_task_running();
 }
 
@@ -227,7 +238,7 @@ static void help(struct work_struct *item)
 	if (!be_as_caller(me, work))
 		goto left;
 	trace_migrate_copy_help(work->batches);
-	while (!READ_ONCE(work->ends) && may_help(work) &&
+	while (!READ_ONCE(work->ends) && migrate_copy_may_help(work) &&
 	       afford(work, used, &borrowed) && work->step(work)) {
 		cond_resched();
 		used = task_sched_runtime(current) - start;

@@ -170,7 +170,7 @@ static bool help_others(struct migrate_copy_team *team)
 
 	/* If nothing large is copied there will be nothing to do. */
 	while (READ_ONCE(team->nr_jobs) && !READ_ONCE(work->ends) &&
-	       !need_resched()) {
+	       migrate_copy_may_help(work)) {
 		if (help_copy(team) || put_folio(team))
 			return true;
 		cpu_relax();
