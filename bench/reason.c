@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The reasons for which the kernel moves memory by itself, each brought about
- * and timed: a change of a cpuset, demotion, promotion, NUMA balancing,
- * compaction, memory that goes offline.
+ * The reasons for which the kernel moves memory other than move_pages(2), each brought
+ * about and timed: mbind(2), migrate_pages(2), a change of a cpuset, demotion,
+ * promotion, NUMA balancing, compaction, memory that goes offline.
  *
  * Whether a page moved is seen by its frame, which is another one afterwards.
  */
@@ -10,12 +10,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <linux/mempolicy.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "movebench.h"
@@ -64,6 +67,53 @@ static bool set_number(const char *path, uint64_t value)
 
 	snprintf(text, sizeof(text), "%" PRIu64, value);
 	return set(path, text);
+}
+
+/* --- system calls that are told of ranges --- */
+
+#define MASK_BITS	(CHAR_BIT * sizeof(unsigned long))
+
+/* A mask with one node, of which there may be as many as it has bits. */
+static bool mask_of(unsigned long node, unsigned long *mask)
+{
+	if (node >= MASK_BITS - 1) {
+		fail("node %lu is out of range", node);
+		return false;
+	}
+	*mask = 1UL << node;
+	return true;
+}
+
+static uint64_t move_by_mbind(const struct cell *cell)
+{
+	unsigned long mask;
+	uint64_t start;
+
+	if (!mask_of(cell->to, &mask))
+		return 0;
+	start = now_ns();
+	if (syscall(SYS_mbind, region.start, region.bytes, MPOL_BIND, &mask, MASK_BITS,
+		    MPOL_MF_MOVE) < 0) {
+		fail("mbind: %s", strerror(errno));
+		return 0;
+	}
+	return now_ns() - start;
+}
+
+static uint64_t move_by_migrate_pages(const struct cell *cell)
+{
+	unsigned long from, to;
+	uint64_t start;
+
+	if (!mask_of(cell->from, &from) || !mask_of(cell->to, &to))
+		return 0;
+	start = now_ns();
+	/* It returns how many pages it could not move. */
+	if (syscall(SYS_migrate_pages, 0, MASK_BITS, &from, &to) < 0) {
+		fail("migrate_pages: %s", strerror(errno));
+		return 0;
+	}
+	return now_ns() - start;
 }
 
 /* --- a cgroup --- */
@@ -435,6 +485,8 @@ static void bring_online(void)
 /* --- all of them --- */
 
 static const struct reason reasons[] = {
+	{ "mbind", NULL, move_by_mbind, NULL },
+	{ "migrate_pages", NULL, move_by_migrate_pages, NULL },
 	{ "cpuset", prepare_cpuset, move_by_cpuset, leave_cgroup },
 	{ "demotion", prepare_demotion, move_by_demotion, leave_cgroup },
 	{ "promotion", prepare_promotion, move_by_use, NULL },

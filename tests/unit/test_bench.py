@@ -671,6 +671,8 @@ def test_reasons_name_their_nodes_and_are_compared_by_what_moved() -> None:
     assert {
         (line["reason"], line["from"], line["to"]) for boot in model.boots for _, line in boot
     } == {
+        ("mbind", 0, 1),
+        ("migrate_pages", 0, 1),
         ("demotion", 0, 1),
         ("promotion", 1, 0),
         ("balancing", 1, 0),

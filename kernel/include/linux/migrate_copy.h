@@ -9,6 +9,7 @@
 #include <linux/completion.h>
 #include <linux/jump_label.h>
 #include <linux/list.h>
+#include <linux/mempolicy.h>
 #include <linux/migrate_copy_windows.h>
 #include <linux/migrate_mode.h>
 #include <linux/mm.h>
@@ -62,6 +63,8 @@ struct migrate_copy_work {
  * @work: How they are woken and brought back.
  * @next_batch: Migrates the next batch as a helper, see migrate_copy_team_start();
  *	NULL if helpers only copy.
+ * @nid: The node whose CPUs are asked first.
+ * @max_helpers: The most helpers that are wanted for batches.
  * @scopes: The memalloc scopes of whoever has started it, PF_MEMALLOC*.
  * @nr_jobs: How many jobs there have been.
  * @lock: Protects @jobs and @folios.
@@ -72,6 +75,8 @@ struct migrate_copy_team {
 	bool started;
 	struct migrate_copy_work work;
 	bool (*next_batch)(struct migrate_copy_team *team);
+	int nid;
+	unsigned int max_helpers;
 	unsigned int scopes;
 	unsigned int nr_jobs;
 	raw_spinlock_t lock;	/* Protects what follows */
@@ -109,7 +114,7 @@ void migrate_copy_team_wake_again(struct migrate_copy_team *team);
 void migrate_copy_team_end(struct migrate_copy_team *team);
 void __migrate_copy_team_put(struct migrate_copy_team *team,
 			     struct folio *folio);
-unsigned int migrate_copy_asked(unsigned long mpol_flags);
+unsigned int __migrate_copy_asked(void);
 
 /**
  * migrate_copy_max_batch() - How many base pages one batch may hold.
@@ -190,7 +195,7 @@ static inline void __migrate_copy_team_put(struct migrate_copy_team *team,
 {
 }
 
-static inline unsigned int migrate_copy_asked(unsigned long mpol_flags)
+static inline unsigned int __migrate_copy_asked(void)
 {
 	return 0;
 }
@@ -201,6 +206,18 @@ static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
 }
 
 #endif /* CONFIG_MIGRATE_COPY */
+
+/**
+ * migrate_copy_asked() - What a system call asks migrate_pages() for.
+ * @mpol_flags: The flags of the call, MPOL_MF_*.
+ *
+ * Context: Process context.
+ * Return: Flags to be added to the migrate_mode.
+ */
+static inline unsigned int migrate_copy_asked(unsigned long mpol_flags)
+{
+	return mpol_flags & MPOL_MF_MOVE_MT ? __migrate_copy_asked() : 0;
+}
 
 /**
  * migrate_copy_team_put() - Put a folio that has been migrated.

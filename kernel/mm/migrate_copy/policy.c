@@ -59,8 +59,7 @@ bool migrate_copy_is_highpri(unsigned int asked)
 }
 
 /**
- * migrate_copy_asked() - What a system call asks migrate_pages() for.
- * @mpol_flags: The flags of the call, MPOL_MF_*.
+ * __migrate_copy_asked() - What MPOL_MF_MOVE_MT asks migrate_pages() for.
  *
  * That the administrator allows no help is nothing that a flag can change, unless
  * the caller may change priorities as he likes. Who has a priority above all ordinary
@@ -71,10 +70,9 @@ bool migrate_copy_is_highpri(unsigned int asked)
  * Context: Process context.
  * Return: Flags to be added to the migrate_mode.
  */
-unsigned int migrate_copy_asked(unsigned long mpol_flags)
+unsigned int __migrate_copy_asked(void)
 {
-	if (!(mpol_flags & MPOL_MF_MOVE_MT) ||
-	    !ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE))
+	if (!ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE))
 		return 0;
 	if (task_nice(current) < 0 || rt_or_dl_task_policy(current))
 		return MIGRATE_MT | MIGRATE_HIGHPRI;

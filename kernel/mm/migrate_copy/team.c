@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Teams: several CPUs that take whole batches of one migrate_pages() request,
- * each through unmap, flush, copy and move.
+ * Teams: several CPUs that work for one request. They take pieces of it, see
+ * pieces.c, and share copies.
  *
  * A helper allocates from the nodes that the caller's cpuset allows at that time,
- * and in its memalloc scopes. Which callbacks can bear to be called by other
- * CPUs, at the same time, only those who pass them know: they say so by
- * MIGRATE_ANY_CPU.
+ * and in its memalloc scopes.
  *
- * Helpers attempt a batch in MIGRATE_ASYNC mode and without I/O, so that they
+ * Helpers attempt a piece in MIGRATE_ASYNC mode and without I/O, so that they
  * never wait for a folio lock, for a folio's I/O, or for others to put back what
  * they have isolated: a kernel thread could not be killed out of that. What they
  * could not move, or found no memory for, they leave to the caller, who waits
- * for them at the end: a batch in the hands of a helper ends as soon as its
+ * for them at the end: a piece in the hands of a helper ends as soon as its
  * pages are migrated.
  *
  * Real-time tasks have no team: ordinary tasks never delay what they do, but a
@@ -77,7 +75,7 @@ static void return_mems(void)
 }
 #endif
 
-/* One batch, in the caller's context. */
+/* One piece, in the caller's context. */
 static bool help_batch(struct migrate_copy_team *team)
 {
 	bool borrowed = borrow_mems(team->work.caller);
@@ -305,6 +303,23 @@ unsigned int migrate_copy_team_size(int reason, unsigned int asked)
 	return READ_ONCE(migrate_copy_max_helpers);
 }
 
+/* Ask as many CPUs as are wanted yet; returns how many that are. */
+static unsigned int wake_team(struct migrate_copy_team *team)
+{
+	unsigned int before = team->work.nr_cpus, woken;
+
+	if (before >= team->max_helpers)
+		return 0;
+	woken = migrate_copy_helpers_wake(&team->work, team->nid,
+					  team->max_helpers - before);
+	if (woken) {
+		if (!before)
+			migrate_copy_stat_add(MIGRATE_COPY_TEAMS, 1);
+		migrate_copy_stat_add(MIGRATE_COPY_TEAM_HELPERS, woken);
+	}
+	return woken;
+}
+
 /**
  * migrate_copy_team_start() - Let helpers take batches of a request.
  * @team: The team; must be brought back with migrate_copy_team_end().
@@ -328,28 +343,27 @@ migrate_copy_team_start(struct migrate_copy_team *team,
 			unsigned long nr_pages, unsigned int max_helpers,
 			unsigned int asked)
 {
-	unsigned int woken;
-
 	team_init(team, next_batch, migrate_copy_is_highpri(asked));
-	max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages, max_helpers);
-	woken = migrate_copy_helpers_wake(&team->work, nid, max_helpers);
-	if (woken) {
-		migrate_copy_stat_add(MIGRATE_COPY_TEAMS, 1);
-		migrate_copy_stat_add(MIGRATE_COPY_TEAM_HELPERS, woken);
-	}
-	return woken;
+	team->nid = nid;
+	team->max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages,
+						     max_helpers);
+	return wake_team(team);
 }
 
 /**
  * migrate_copy_team_wake_again() - There is another batch to take.
  * @team: The team, started and not brought back.
  *
+ * CPUs that were not idle before are asked now, if they are wanted, or one is asked
+ * again.
+ *
  * Context: Process context. Takes no lock that reclaim may hold, allocates
  * nothing.
  */
 void migrate_copy_team_wake_again(struct migrate_copy_team *team)
 {
-	migrate_copy_helpers_wake_again(&team->work);
+	if (!wake_team(team))
+		migrate_copy_helpers_wake_again(&team->work);
 }
 
 /**

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Memory that the kernel moves for reasons of its own, from and to a node that has no CPU."""
+"""Memory that moves by other ways than move_pages(2), from and to a node that has no CPU."""
 
 from dataclasses import replace
 
@@ -15,6 +15,8 @@ NEAR, FAR = 0, 1
 
 # From where to where the memory moves. Compaction leaves it on its node.
 NODES = {
+    "mbind": (NEAR, FAR),
+    "migrate_pages": (NEAR, FAR),
     "demotion": (NEAR, FAR),
     "promotion": (FAR, NEAR),
     "balancing": (FAR, NEAR),
@@ -24,7 +26,9 @@ NODES = {
 }
 # Compaction is about base pages.
 FULL_KB = {reason: (4,) if reason == "compaction" else (4, 2048) for reason in NODES}
-QUICK_KB = dict.fromkeys(NODES, (4,)) | dict.fromkeys(("demotion", "promotion"), (4, 2048))
+QUICK_KB = dict.fromkeys(NODES, (4,)) | dict.fromkeys(
+    ("mbind", "migrate_pages", "demotion", "promotion"), (4, 2048)
+)
 
 
 def _cells(size: Size) -> tuple[Cell, ...]:
@@ -46,7 +50,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 
 EXPERIMENT = Experiment(
     "reasons",
-    "Memory that the kernel moves for reasons of its own",
+    "Memory that moves by other ways than move_pages",
     "dies",
     _cells,
     guest_only=True,

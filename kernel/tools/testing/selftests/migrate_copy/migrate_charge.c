@@ -390,7 +390,7 @@ static void busy_turn(struct busy *busy, const struct kind *kind)
 /* How much of all the time the mover's cgroup got, in 1/1000. */
 static uint64_t busy_share(const struct busy *busy)
 {
-	ksft_print_msg("busy, %s: mover %llu us, of it helpers %llu us, others %llu us, idle %llu us\n",
+	ksft_print_msg("%s: mover %llu us, of it helpers %llu us, others %llu us, idle %llu us\n",
 		       mode_names[busy->mode],
 		       (unsigned long long)busy->light / 1000,
 		       (unsigned long long)busy->helped / 1000,

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The array of move_pages(2), of which several CPUs take pieces.
+ *
+ * A part of the array is read into memory, as far as all of its pages go to one node. If
+ * its addresses rise, so that a page is met only once, pieces are moved ahead of the
+ * call, see pieces.c, and what became of each page is noted, where it is certain
+ * what one CPU alone would say of it. Everything else is left as it was.
+ */
+#include <linux/compat.h>
+#include <linux/pagewalk.h>
+#include <linux/sched.h>
+#include <linux/uaccess.h>
+
+#include "internal.h"
+#include "pieces.h"
+
+/* Pages that are in memory at a time, at most, and those that are read at a time. */
+#define ARRAY_MOST	SZ_64K
+#define ARRAY_BLOCK	SZ_1K
+/* With less for the same node nobody looks at the next ones. */
+#define ARRAY_LEAST	16
+
+static unsigned long page_addr(const struct migrate_array *array, int i)
+{
+	return array->page[i] & PAGE_MASK;
+}
+
+static enum migrate_array_state page_state(const struct migrate_array *array,
+					   int i)
+{
+	return array->page[i] & MIGRATE_ARRAY_STATES;
+}
+
+static void page_set_state(struct migrate_array *array, int i,
+			   enum migrate_array_state state)
+{
+	array->page[i] = page_addr(array, i) | state;
+}
+
+/*
+ * Read some entries of the arrays; returns how many of them belong to the part. If one
+ * might be of a page that has been met before, the part cannot be moved ahead: one CPU
+ * alone finds that such a page is busy.
+ */
+static int read_block(struct migrate_array *array, int nr, bool *rises)
+{
+	const compat_uptr_t __user *compat_pages = (void __user *)array->pages;
+	unsigned long i = array->first + array->nr;
+	const int __user *nodes = array->nodes + i;
+	bool compat = in_compat_syscall();
+	const void __user * __user *pages = array->pages + i;
+	unsigned long *page = array->page + array->nr;
+	unsigned long last = array->nr ? page_addr(array, array->nr - 1) : 0;
+	compat_uptr_t compat_addr;
+	const void __user *addr;
+	int got = 0, node;
+
+	compat_pages += i;
+	if (!access_ok(pages, nr * (compat ? sizeof(*compat_pages) :
+					     sizeof(*pages))) ||
+	    !user_read_access_begin(nodes, nr * sizeof(*nodes)))
+		return 0;
+	for (; got < nr; got++) {
+		if (compat) {
+			unsafe_get_user(compat_addr, compat_pages + got, end);
+			page[got] = (unsigned long)compat_ptr(compat_addr);
+		} else {
+			unsafe_get_user(addr, pages + got, end);
+			page[got] = (unsigned long)addr;
+		}
+		unsafe_get_user(node, nodes + got, end);
+		if (node != array->node)
+			break;
+		page[got] &= PAGE_MASK;
+		/* One above TASK_SIZE has a tag, and may be any page. */
+		if (page[got] <= last || page[got] >= TASK_SIZE) {
+			*rises = false;
+			break;
+		}
+		last = page[got];
+	}
+end:
+	user_read_access_end();
+	return got;
+}
+
+/* Read the part that begins with an index, and say from where on to read the next. */
+static void read_part(struct migrate_array *array, unsigned long first)
+{
+	int most = min(array->nr_pages - first, ARRAY_MOST), block, got;
+	bool rises = true;
+
+	array->first = first;
+	array->nr = 0;
+	array->next = array->nr_pages;
+	if (get_user(array->node, array->nodes + first) ||
+	    array->node < 0 || array->node >= MAX_NUMNODES ||
+	    !node_state(array->node, N_MEMORY) ||
+	    !node_isset(array->node, *array->task_nodes)) {
+		array->node = NUMA_NO_NODE;
+		return;
+	}
+	do {
+		/* A few at a time, as other tasks may have to run. */
+		block = min(most - array->nr, ARRAY_BLOCK);
+		got = read_block(array, block, &rises);
+		array->nr += got;
+		cond_resched();
+	} while (got == block && array->nr < most);
+	if (!rises) {
+		array->nr = 0;
+		return;
+	}
+	array->next = first + array->nr;
+	/* Where nodes change all the time, it is not worth to try it at each change. */
+	if (array->nr < ARRAY_LEAST)
+		array->next = first + ARRAY_BLOCK;
+}
+
+/* How many base pages there are from one page to the next, by the first one. */
+static int find_unit(const struct migrate_array *array)
+{
+	unsigned long addr = page_addr(array, 0), step;
+	struct vm_area_struct *vma;
+	struct folio_walk fw;
+	struct folio *folio;
+	int nr = 1;
+
+	step = (page_addr(array, 1) - addr) >> PAGE_SHIFT;
+	if (step == 1)
+		return 1;
+
+	mmap_read_lock(array->mm);
+	vma = vma_lookup(array->mm, addr);
+	folio = vma ? folio_walk_start(&fw, vma, addr, FW_ZEROPAGE) : NULL;
+	if (folio) {
+		nr = min(folio_nr_pages(folio), step);
+		folio_walk_end(&fw, vma);
+	}
+	mmap_read_unlock(array->mm);
+	return nr;
+}
+
+/* Where the piece ends that begins at an index: if it can, with a page table. */
+static int find_cut(const struct migrate_array *array, int from)
+{
+	int least = max(MIGRATE_PIECE_LEAST / array->unit, 1);
+	int most = max((int)READ_ONCE(migrate_copy_batch_pages) / array->unit, 1);
+	int left = array->nr - from, to;
+
+	to = DIV_ROUND_UP(left, READ_ONCE(array->pieces.nr_cpus));
+	to = from + clamp(to, least, max(least, most));
+	if (to >= array->nr)
+		return array->nr;
+
+	for (int i = to; i > from + least; i--) {
+		if ((page_addr(array, i - 1) ^ page_addr(array, i)) >> PMD_SHIFT)
+			return i;
+	}
+	return to;
+}
+
+/*
+ * Is part of a large folio mapped before or behind the piece? What its pages there are
+ * to be told depends on which of them one CPU alone meets first. Of what lies before
+ * and behind the part nothing is known.
+ */
+static bool straddles(const struct migrate_array *array,
+		      const struct migrate_piece *piece, int i,
+		      const struct folio *folio, const struct page *page)
+{
+	unsigned long from = page_addr(array, i) -
+			     (folio_page_idx(folio, page) << PAGE_SHIFT);
+	unsigned long to = from + folio_size(folio);
+
+	if (piece->start ? page_addr(array, piece->start - 1) >= from :
+	    array->first && page_addr(array, 0) > from)
+		return true;
+	if (piece->end < array->nr)
+		return page_addr(array, piece->end) < to;
+	return array->first + array->nr < array->nr_pages &&
+	       page_addr(array, array->nr - 1) + PAGE_SIZE < to;
+}
+
+/* Isolate a page; false if what becomes of it depends on others. */
+static bool isolate_page(struct migrate_array *array,
+			 struct migrate_piece *piece, int i,
+			 struct vm_area_struct **vmap)
+{
+	unsigned long addr = page_addr(array, i);
+	struct vm_area_struct *vma = *vmap;
+	struct folio_walk fw;
+	struct folio *folio;
+	bool odd = false;
+	int err;
+
+	if (!vma || addr < vma->vm_start || addr >= vma->vm_end)
+		*vmap = vma = vma_lookup(array->mm, addr);
+	if (!vma || !vma_migratable(vma))
+		return true;
+	folio = folio_walk_start(&fw, vma, addr, FW_ZEROPAGE);
+	if (!folio)
+		return true;
+
+	err = folio_may_move(folio, array->node, false);
+	if (folio_test_large(folio) && err >= 0 &&
+	    (!fw.page || straddles(array, piece, i, folio, fw.page))) {
+		odd = true;
+	} else if (!err) {
+		page_set_state(array, i, MIGRATE_ARRAY_HERE);
+	} else if (err > 0) {
+		odd = folio_test_hugetlb(folio) ?
+			!isolate_hugetlb(folio, &piece->iso.folios) :
+			!folio_isolation_add(&piece->iso, folio);
+		if (!odd)
+			page_set_state(array, i, MIGRATE_ARRAY_TAKEN);
+	}
+#ifndef __CHECKER__	/* It does not know that folio_walk_start() locks. */
+	folio_walk_end(&fw, vma);
+#endif
+	return !odd;
+}
+
+static bool array_isolate(struct migrate_pieces *pieces,
+			  struct migrate_piece *piece)
+{
+	struct migrate_array *array =
+		container_of(pieces, struct migrate_array, pieces);
+	int start = atomic_read(&array->claimed), end, i;
+	struct vm_area_struct *vma = NULL;
+
+	do {
+		if (start >= array->nr)
+			return false;
+		end = find_cut(array, start);
+	} while (!atomic_try_cmpxchg(&array->claimed, &start, end));
+	piece->start = start;
+	piece->end = end;
+
+	mmap_read_lock(array->mm);
+	for (i = start; i < end; i++) {
+		if (!isolate_page(array, piece, i, &vma))
+			break;
+		if (need_resched() || mmap_lock_is_contended(array->mm)) {
+			mmap_read_unlock(array->mm);
+			cond_resched();
+			vma = NULL;
+			mmap_read_lock(array->mm);
+		}
+	}
+	mmap_read_unlock(array->mm);
+	folio_isolation_finish(&piece->iso);
+	if (likely(i == end))
+		return true;
+
+	putback_movable_pages(&piece->iso.folios);
+	INIT_LIST_HEAD(&piece->iso.folios);
+	for (i = start; i < end; i++)
+		page_set_state(array, i, MIGRATE_ARRAY_TODO);
+	return true;
+}
+
+static void array_moved(struct migrate_pieces *pieces,
+			struct migrate_piece *piece)
+{
+	struct migrate_array *array =
+		container_of(pieces, struct migrate_array, pieces);
+
+	for (int i = piece->start; i < piece->end; i++) {
+		if (page_state(array, i) == MIGRATE_ARRAY_TAKEN)
+			page_set_state(array, i, MIGRATE_ARRAY_MOVED);
+	}
+}
+
+/* Is it certain that it is not worth to read the part? That costs little to see. */
+static bool too_small(const struct migrate_array *array, unsigned long first)
+{
+	unsigned long nr = array->nr_pages - first, from, to;
+	const void __user *addr;
+
+	if (in_compat_syscall() || nr >= 2 * MIGRATE_PIECE_LEAST)
+		return nr < 2;
+	if (get_user(addr, array->pages + first))
+		return true;
+	from = (unsigned long)addr;
+	if (get_user(addr, array->pages + array->nr_pages - 1))
+		return true;
+	to = (unsigned long)addr;
+	return to < from || to - from < MIGRATE_PIECE_LEAST * PAGE_SIZE;
+}
+
+/* Read the part that begins with an index, and move of it what can be. */
+static void go_ahead(struct migrate_array *array, unsigned long first)
+{
+	struct migrate_pieces *pieces = &array->pieces;
+	struct migration_target_control mtc = {
+		.gfp_mask = GFP_HIGHUSER_MOVABLE | __GFP_THISNODE,
+		.reason = MR_SYSCALL,
+	};
+
+	if (!migrate_copy_team_size(MR_SYSCALL, pieces->asked) ||
+	    too_small(array, first)) {
+		array->next = array->nr_pages;
+		return;
+	}
+	if (!array->page)
+		array->page = kvmalloc_array(min(array->nr_pages, ARRAY_MOST),
+					     sizeof(*array->page),
+					     GFP_KERNEL_ACCOUNT | __GFP_NORETRY |
+					     __GFP_NOWARN);
+	if (!array->page) {
+		array->next = array->nr_pages;
+		return;
+	}
+
+	read_part(array, first);
+	if (array->nr < 2)
+		return;
+	array->unit = find_unit(array);
+	atomic_set(&array->claimed, 0);
+	mtc.nid = array->node;
+	pieces->isolate = array_isolate;
+	pieces->moved = array_moved;
+	pieces->left_over = NULL;
+	pieces->get_new_folio = alloc_migration_target;
+	pieces->private = (unsigned long)&mtc;
+	pieces->mode = MIGRATE_SYNC;
+	pieces->reason = MR_SYSCALL;
+	pieces->begun = &array->begun;
+	migrate_pieces_run(pieces, array->node, array->nr,
+			   (unsigned long)array->nr * array->unit);
+}
+
+/**
+ * __migrate_array_look() - What is known of a page of an array?
+ * @array: The array.
+ * @i: The index of the page; they are asked for in rising order.
+ * @p: Its address, as the array has it now.
+ * @node: Where it is to be, likewise.
+ * @nr: How many pages this is said of, with those after it.
+ *
+ * Pages that nobody has looked at yet are moved before, if they can be, with those
+ * after them.
+ *
+ * Context: Process context, may sleep.
+ * Return: The state of the page.
+ */
+enum migrate_array_state __migrate_array_look(struct migrate_array *array,
+					      unsigned long i,
+					      const void __user *p, int node,
+					      int *nr)
+{
+	enum migrate_array_state state;
+	int at, end;
+
+	if (i >= array->next)
+		go_ahead(array, i);
+	*nr = 1;
+	if (i - array->first >= array->nr || node != array->node)
+		return MIGRATE_ARRAY_TODO;
+	at = i - array->first;
+	if (page_addr(array, at) != ((unsigned long)p & PAGE_MASK))
+		return MIGRATE_ARRAY_TODO;
+
+	state = page_state(array, at);
+	if (state == MIGRATE_ARRAY_MOVED) {
+		for (end = at + 1; end < array->nr; end++) {
+			if (page_state(array, end) != state)
+				break;
+		}
+		*nr = end - at;
+	}
+	return state;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Pieces: several CPUs take parts of what a system call is to move, and do all of it:
+ * look-up, isolation, unmapping, copy, mapping.
+ *
+ * They go ahead of the call and decide nothing. What needs no waiting is moved, what
+ * is odd in any way is left as it was. After them the call does what it has always done,
+ * alone and in its own order, with what is left; so errors, and what is told of each
+ * page, are those of one CPU.
+ */
+#include <linux/migrate.h>
+#include <trace/events/migrate.h>
+
+#include "internal.h"
+#include "pieces.h"
+
+/* Do the next piece; false if there is none. */
+static bool pieces_next(struct migrate_pieces *pieces)
+{
+	struct migrate_pages_stats *sum = &pieces->begun->stats, stats = {};
+	struct migrate_piece piece __uninitialized;
+	struct list_head *folios = &piece.iso.folios;
+	bool no_memory = false, left;
+
+	if (READ_ONCE(pieces->no_memory))
+		return false;
+	folio_isolation_init(&piece.iso);
+	if (!pieces->isolate(pieces, &piece))
+		return false;
+	if (list_empty(folios))
+		return true;
+
+	no_memory = !migrate_pages_try(folios, pieces, &stats);
+	left = !list_empty(folios);
+	if (!left && pieces->moved)
+		pieces->moved(pieces, &piece);
+	else if (left && pieces->left_over)
+		pieces->left_over(pieces, folios);
+	else if (left)
+		putback_movable_pages(folios);
+
+	spin_lock(&pieces->lock);
+	sum->nr_succeeded += stats.nr_succeeded;
+	sum->nr_thp_succeeded += stats.nr_thp_succeeded;
+	sum->nr_thp_split += stats.nr_thp_split;
+	sum->nr_split += stats.nr_split;
+	/* What else has failed is attempted again, and counts then. */
+	sum->nr_thp_failed += stats.nr_thp_split;
+	if (left)
+		WRITE_ONCE(pieces->left, true);
+	if (no_memory)
+		WRITE_ONCE(pieces->no_memory, true);
+	spin_unlock(&pieces->lock);
+	return true;
+}
+
+static bool pieces_help(struct migrate_copy_team *team)
+{
+	return pieces_next(container_of(team, struct migrate_pieces, team));
+}
+
+/**
+ * migrate_pieces_helpers() - How many helpers may take pieces of a request.
+ * @reason: The migrate_reason of the request.
+ * @asked: What it asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
+ * @nr_pages: How many base pages it has at most.
+ *
+ * Context: Process context.
+ * Return: The most helpers to ask for; 0 if the call does everything alone.
+ */
+unsigned int migrate_pieces_helpers(int reason, unsigned int asked,
+				    unsigned long nr_pages)
+{
+	if (nr_pages < 2 * MIGRATE_PIECE_LEAST)
+		return 0;
+	return min(migrate_copy_team_size(reason, asked),
+		   nr_pages / MIGRATE_PIECE_LEAST - 1);
+}
+
+/**
+ * migrate_pieces_run() - Migrate what can be, with as many CPUs as are worth it.
+ * @pieces: What to migrate, and how; all but what belongs to this file is set.
+ * @nid: The node that the folios go to, or NUMA_NO_NODE.
+ * @nr_folios: How many folios there are, as far as known.
+ * @nr_pages: Their base pages.
+ *
+ * Context: Process context, may sleep; no mmap_lock held. What the helpers did is
+ * visible when it returns.
+ * Return: false if nothing has been done, as it is not worth it or not allowed.
+ * Otherwise @pieces->left says if there is something left.
+ */
+bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
+			unsigned long nr_folios, unsigned long nr_pages)
+{
+	unsigned int max_helpers = migrate_pieces_helpers(pieces->reason,
+							  pieces->asked,
+							  nr_pages);
+	unsigned int nr_helpers;
+
+	if (!max_helpers)
+		return false;
+
+	pieces->left = false;
+	pieces->no_memory = false;
+	spin_lock_init(&pieces->lock);
+	if (!pieces->begun->any)
+		memset(&pieces->begun->stats, 0, sizeof(pieces->begun->stats));
+	/* The first of them may look before all have been asked. */
+	pieces->nr_cpus = max_helpers + 1;
+	nr_helpers = migrate_copy_team_start(&pieces->team, pieces_help, nid,
+					     nr_folios, nr_pages, max_helpers,
+					     pieces->asked);
+	if (!pieces->team.max_helpers) {
+		migrate_copy_team_end(&pieces->team);
+		return false;
+	}
+	WRITE_ONCE(pieces->nr_cpus, nr_helpers + 1);
+	if (!pieces->begun->any)
+		trace_mm_migrate_pages_start(pieces->mode, pieces->reason);
+	pieces->begun->any = true;
+	while (pieces_next(pieces)) {
+		migrate_copy_team_wake_again(&pieces->team);
+		WRITE_ONCE(pieces->nr_cpus, pieces->team.work.nr_cpus + 1);
+	}
+	migrate_copy_team_end(&pieces->team);
+	if (pieces->no_memory)
+		pieces->left = true;
+	return true;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Requests of which several CPUs take pieces: what mm/migrate.c, mm/mempolicy.c and
+ * mm/migrate_copy/ need of each other for that.
+ */
+#ifndef _MM_MIGRATE_COPY_PIECES_H
+#define _MM_MIGRATE_COPY_PIECES_H
+
+#include <linux/migrate.h>
+#include <linux/migrate_copy.h>
+#include <linux/huge_mm.h>
+#include <linux/memremap.h>
+#include <linux/mm_inline.h>
+#include <linux/pagevec.h>
+
+#include "../internal.h"
+
+/**
+ * struct migrate_pages_stats - what became of folios
+ * @nr_succeeded: Base pages of those that were migrated, hugetlb ones apart.
+ * @nr_failed_pages: Base pages of those that were not. Untried ones do not count.
+ * @nr_thp_succeeded: PMD-mapped folios that were migrated.
+ * @nr_thp_failed: Those that were not.
+ * @nr_thp_split: Those that were split before.
+ * @nr_split: Large folios that were split before, these included.
+ */
+struct migrate_pages_stats {
+	int nr_succeeded;
+	int nr_failed_pages;
+	int nr_thp_succeeded;
+	int nr_thp_failed;
+	int nr_thp_split;
+	int nr_split;
+};
+
+/* What has been done of a request, but not told of yet. */
+struct migrate_begun {
+	bool any;
+	struct migrate_pages_stats stats;
+};
+
+/* For migrate_pages(): who helps. */
+struct migrate_aid {
+	struct migrate_copy_team *team;	/* Who may help to copy */
+	unsigned int asked;		/* MIGRATE_MT, MIGRATE_HIGHPRI */
+	bool tries;			/* Somebody else does what is left */
+	bool no_memory;			/* Then: there was none */
+};
+
+/* Folios on their way from the LRU to a list; their lists are locked for many. */
+struct folio_isolation {
+	struct list_head folios;
+	struct folio_batch lru;		/* Ours, but on the LRU yet */
+};
+
+static inline void folio_isolation_init(struct folio_isolation *iso)
+{
+	INIT_LIST_HEAD(&iso->folios);
+	folio_batch_init(&iso->lru);
+}
+
+/* All of them are on the list then. */
+static inline void folio_isolation_finish(struct folio_isolation *iso)
+{
+	int i;
+
+	if (!folio_batch_count(&iso->lru))
+		return;
+	folios_del_lru(&iso->lru);
+	for (i = 0; i < folio_batch_count(&iso->lru); i++) {
+		struct folio *folio = iso->lru.folios[i];
+
+		list_add_tail(&folio->lru, &iso->folios);
+		node_stat_mod_folio(folio,
+				    NR_ISOLATED_ANON + folio_is_file_lru(folio),
+				    folio_nr_pages(folio));
+	}
+	folio_batch_reinit(&iso->lru);
+}
+
+/* Isolate a folio of the LRU that cannot go away; false if somebody else has it. */
+static inline bool folio_isolation_add(struct folio_isolation *iso,
+				       struct folio *folio)
+{
+	if (!folio_test_clear_lru(folio))
+		return false;
+	folio_get(folio);
+	if (!folio_batch_add(&iso->lru, folio))
+		folio_isolation_finish(iso);
+	return true;
+}
+
+/*
+ * Base pages that are worth the waking of a CPU, and the least of a piece or a batch
+ * when several CPUs take some: less would cost more in flushes of the TLB than it
+ * wins by all ending at the same time.
+ */
+#define MIGRATE_PIECE_LEAST	64
+
+/**
+ * folio_may_move() - May move_pages() move a folio, and does it have to?
+ * @folio: The folio, which cannot go away.
+ * @node: Where it is to be.
+ * @migrate_all: Whether others may use it, too.
+ *
+ * Context: Any.
+ * Return: 1 if it is to be moved, 0 if it is there; -EFAULT for zero pages, -ENOENT for
+ * devices' memory, -EACCES if others use it.
+ */
+static inline int folio_may_move(struct folio *folio, int node,
+				 bool migrate_all)
+{
+	if (is_zero_folio(folio) || is_huge_zero_folio(folio))
+		return -EFAULT;
+
+	if (folio_is_zone_device(folio))
+		return -ENOENT;
+
+	if (folio_nid(folio) == node)
+		return 0;
+
+	if (folio_likely_mapped_shared(folio) && !migrate_all)
+		return -EACCES;
+
+	return 1;
+}
+
+/**
+ * struct migrate_piece - what one CPU has taken of a request
+ * @iso: Its folios.
+ * @start: Where it begins, in what the request is made of.
+ * @end: Where it ends.
+ */
+struct migrate_piece {
+	struct folio_isolation iso;
+	unsigned long start;
+	unsigned long end;
+};
+
+/**
+ * struct migrate_pieces - a request of which several CPUs take pieces
+ * @isolate: Takes the next piece and isolates its folios, on several CPUs at the
+ *	same time. Returns false if there is none.
+ * @moved: Is told that the folios of a piece have been migrated; or NULL.
+ * @left_over: Takes folios that could not be migrated; NULL: they are put back.
+ * @get_new_folio: As for migrate_pages(); bears to be called by any CPU.
+ * @private: Likewise.
+ * @mode: Likewise, without flags.
+ * @reason: Likewise.
+ * @asked: MIGRATE_MT, MIGRATE_HIGHPRI.
+ * @nr_cpus: How many CPUs there are, with that of the caller.
+ * @left: Whether something of the request is left to do.
+ * @begun: Where what has been migrated is noted; it may have begun before.
+ * @team: The helpers.
+ * @no_memory: Whether somebody has found none, which ends it.
+ * @lock: Protects @begun.
+ *
+ * See mm/migrate_copy/pieces.c.
+ */
+struct migrate_pieces {
+	bool (*isolate)(struct migrate_pieces *pieces,
+			struct migrate_piece *piece);
+	void (*moved)(struct migrate_pieces *pieces,
+		      struct migrate_piece *piece);
+	void (*left_over)(struct migrate_pieces *pieces,
+			  struct list_head *folios);
+	new_folio_t *get_new_folio;
+	unsigned long private;
+	enum migrate_mode mode;
+	enum migrate_reason reason;
+	unsigned int asked;
+	int nr_cpus;
+	bool left;
+	struct migrate_begun *begun;
+
+	/* Of pieces.c: */
+	struct migrate_copy_team team;
+	bool no_memory;
+	spinlock_t lock;	/* Protects begun */
+};
+
+/**
+ * struct migrate_range - an address range of which several CPUs take pieces
+ * @mm: Whose memory it is.
+ * @lock: Protects what follows.
+ * @next: The first address that nobody has taken.
+ * @end: The one behind the range.
+ * @nr_left: How many pages there may be from @next on.
+ * @pieces: For several CPUs.
+ */
+struct migrate_range {
+	struct mm_struct *mm;
+	spinlock_t lock;	/* Protects what follows */
+	unsigned long next;
+	unsigned long end;
+	unsigned long nr_left;
+	struct migrate_pieces pieces;
+};
+
+/* What became of a page of an array, instead of its offset in a page. */
+enum migrate_array_state {
+	MIGRATE_ARRAY_TODO,	/* Nothing, or nothing that is known */
+	MIGRATE_ARRAY_HERE,	/* It was where it is to be */
+	MIGRATE_ARRAY_TAKEN,	/* It was isolated, and may have moved */
+	MIGRATE_ARRAY_MOVED,	/* It has */
+	MIGRATE_ARRAY_STATES = 3,
+};
+
+/**
+ * struct migrate_array - the part of the array of move_pages() that is in memory
+ * @mm: Whose pages they are.
+ * @pages: The array.
+ * @nodes: Their nodes.
+ * @nr_pages: Its length.
+ * @task_nodes: Where pages may be moved to.
+ * @page: The addresses of the part, rising, with their state. NULL: no part is ever in
+ *	memory.
+ * @first: The index of the first of them in the array.
+ * @nr: How many there are.
+ * @node: The node of all of them.
+ * @next: The index from which on nobody has looked at the array.
+ * @unit: Base pages of a page, as far as known.
+ * @claimed: How many of the part have been taken.
+ * @begun: What has been moved and is to be told of with what is moved next.
+ * @pieces: For several CPUs.
+ */
+struct migrate_array {
+	struct mm_struct *mm;
+	const void __user * __user *pages;
+	const int __user *nodes;
+	unsigned long nr_pages;
+	const nodemask_t *task_nodes;
+	unsigned long *page;
+	unsigned long first;
+	int nr;
+	int node;
+	unsigned long next;
+	int unit;
+	atomic_t claimed;
+	struct migrate_begun begun;
+	struct migrate_pieces pieces;
+};
+
+/* mm/migrate.c */
+bool migrate_pages_try(struct list_head *from, struct migrate_pieces *pieces,
+		       struct migrate_pages_stats *stats);
+int migrate_pages_rest(struct list_head *from, new_folio_t get_new_folio,
+		       free_folio_t put_new_folio, unsigned long private,
+		       enum migrate_mode mode, int reason,
+		       unsigned int *ret_succeeded,
+		       struct migrate_begun *begun);
+void migrate_begun_end(struct migrate_begun *begun, enum migrate_mode mode,
+		       int reason);
+
+#if defined(CONFIG_MIGRATE_COPY) && defined(CONFIG_NUMA)
+unsigned int migrate_pieces_helpers(int reason, unsigned int asked,
+				    unsigned long nr_pages);
+bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
+			unsigned long nr_folios, unsigned long nr_pages);
+bool migrate_range_claim(struct migrate_range *range,
+			 struct migrate_piece *piece);
+bool migrate_range_run(struct migrate_range *range, unsigned long start,
+		       unsigned long end, int nid);
+void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
+		      unsigned long private, enum migrate_mode mode,
+		      enum migrate_reason reason, unsigned int asked,
+		      struct migrate_begun *begun);
+enum migrate_array_state __migrate_array_look(struct migrate_array *array,
+					      unsigned long i,
+					      const void __user *p, int node,
+					      int *nr);
+#else
+static inline unsigned int
+migrate_pieces_helpers(int reason, unsigned int asked, unsigned long nr_pages)
+{
+	return 0;
+}
+
+static inline bool migrate_range_claim(struct migrate_range *range,
+				       struct migrate_piece *piece)
+{
+	return false;
+}
+
+static inline bool migrate_range_run(struct migrate_range *range,
+				     unsigned long start, unsigned long end,
+				     int nid)
+{
+	return true;
+}
+
+static inline void
+migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
+		 unsigned long private, enum migrate_mode mode,
+		 enum migrate_reason reason, unsigned int asked,
+		 struct migrate_begun *begun)
+{
+}
+
+static inline enum migrate_array_state
+__migrate_array_look(struct migrate_array *array, unsigned long i,
+		     const void __user *p, int node, int *nr)
+{
+	return MIGRATE_ARRAY_TODO;
+}
+#endif
+
+/**
+ * migrate_array_begin() - Prepare for several CPUs to help with an array.
+ * @array: The array, with what it is made of, and asked of pieces.
+ * @once: Whether a page is met once, if the addresses rise. Otherwise nobody helps.
+ *
+ * Context: Process context, that of the system call.
+ */
+static inline void migrate_array_begin(struct migrate_array *array, bool once)
+{
+	array->page = NULL;
+	array->first = 0;
+	array->nr = 0;
+	array->begun.any = false;
+	array->next = array->nr_pages;
+	if (migrate_copy_enabled() && once && array->nr_pages > 1)
+		array->next = 0;
+}
+
+/**
+ * migrate_array_look() - What is known of a page of an array?
+ * @array: The array.
+ * @i: The index of the page; they are asked for in rising order.
+ * @p: Its address, as the array has it now.
+ * @node: Where it is to be, likewise.
+ * @nr: How many pages this is said of, with those after it.
+ *
+ * Context: Process context, may sleep. See __migrate_array_look().
+ * Return: The state of the page.
+ */
+static inline enum migrate_array_state
+migrate_array_look(struct migrate_array *array, unsigned long i,
+		   const void __user *p, int node, int *nr)
+{
+	if (i < array->next && i >= array->first + array->nr)
+		return MIGRATE_ARRAY_TODO;
+	return __migrate_array_look(array, i, p, node, nr);
+}
+
+/**
+ * migrate_array_end() - Free what is needed for an array.
+ * @array: The array.
+ *
+ * Context: Process context.
+ */
+static inline void migrate_array_end(struct migrate_array *array)
+{
+	if (array->page)
+		kvfree(array->page);
+}
+
+#endif /* _MM_MIGRATE_COPY_PIECES_H */

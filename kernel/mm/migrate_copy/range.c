@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The address range of mbind(2) and migrate_pages(2), of which several CPUs take
+ * pieces: of a page table at most, or a huge page.
+ */
+#include <linux/hugetlb.h>
+#include <linux/mm.h>
+#include <linux/pgtable.h>
+#include <linux/spinlock.h>
+
+#include "internal.h"
+#include "pieces.h"
+
+/* How far is looked for a piece at a time: others wait for that. */
+#define MOST_LOOKS	64
+
+/*
+ * Skip what has no page tables, which may be most of a range. Returns where there is
+ * something at the earliest, and if that is mapped as one.
+ *
+ * While the mmap_lock is held no table goes away but those of PTEs, which are not
+ * looked at.
+ */
+static unsigned long skip_empty(struct mm_struct *mm, unsigned long addr,
+				unsigned long end, bool *leaf)
+{
+	pgd_t *pgd = pgd_offset(mm, addr);
+	p4d_t *p4d;
+	pud_t *pud;
+	pmd_t pmd;
+
+	*leaf = true;
+	if (pgd_none(pgdp_get(pgd)) || unlikely(pgd_bad(pgdp_get(pgd))))
+		return pgd_addr_end(addr, end);
+	p4d = p4d_offset(pgd, addr);
+	if (p4d_none(p4dp_get(p4d)) || unlikely(p4d_bad(p4dp_get(p4d))))
+		return p4d_addr_end(addr, end);
+	pud = pud_offset(p4d, addr);
+	if (pud_none(pudp_get(pud)))
+		return pud_addr_end(addr, end);
+	if (pud_leaf(pudp_get(pud)) || !pud_present(pudp_get(pud)))
+		return addr;
+	pmd = pmdp_get_lockless(pmd_offset(pud, addr));
+	if (pmd_none(pmd))
+		return pmd_addr_end(addr, end);
+	*leaf = pmd_leaf(pmd) || !pmd_present(pmd);
+	return addr;
+}
+
+/* Where the piece ends that begins at an address. */
+static unsigned long find_cut(const struct migrate_range *range,
+			      const struct vm_area_struct *vma,
+			      unsigned long addr, bool leaf)
+{
+	unsigned long end = min(vma->vm_end, range->end), nr, cut;
+
+	if (is_vm_hugetlb_page(vma)) {
+		unsigned long size = huge_page_size(hstate_vma((void *)vma));
+
+		return min(ALIGN(addr + 1, size), end);
+	}
+	end = pmd_addr_end(addr, end);
+	if (leaf)
+		return end;
+
+	nr = range->nr_left / (2 * READ_ONCE(range->pieces.nr_cpus));
+	nr = clamp(nr, MIGRATE_PIECE_LEAST,
+		   max(READ_ONCE(migrate_copy_batch_pages), MIGRATE_PIECE_LEAST));
+	cut = ALIGN_DOWN(addr + nr * PAGE_SIZE, MIGRATE_PIECE_LEAST * PAGE_SIZE);
+	return min(cut, end);
+}
+
+/**
+ * migrate_range_claim() - Take the next piece of a range.
+ * @range: The range.
+ * @piece: Is told where it begins and ends. It is empty if nothing has been found yet.
+ *
+ * Context: Process context, mmap_lock held for reading.
+ * Return: false if there is nothing any more.
+ */
+bool migrate_range_claim(struct migrate_range *range,
+			 struct migrate_piece *piece)
+{
+	unsigned int looks = MOST_LOOKS;
+	struct vm_area_struct *vma;
+	unsigned long addr, next;
+	bool leaf = false;
+
+	spin_lock(&range->lock);
+	addr = range->next;
+	piece->start = addr;
+	piece->end = addr;
+	while (addr < range->end && looks--) {
+		vma = find_vma(range->mm, addr);
+		if (!vma || vma->vm_start >= range->end) {
+			addr = range->end;
+			break;
+		}
+		addr = max(addr, vma->vm_start);
+		next = addr;
+		if (!is_vm_hugetlb_page(vma))
+			next = skip_empty(range->mm, addr,
+					  min(vma->vm_end, range->end), &leaf);
+		if (next == addr) {
+			piece->start = addr;
+			addr = find_cut(range, vma, addr, leaf);
+			piece->end = addr;
+			range->nr_left -= min(range->nr_left,
+					      (addr - piece->start) >> PAGE_SHIFT);
+			break;
+		}
+		addr = next;
+	}
+	range->next = addr;
+	spin_unlock(&range->lock);
+	return piece->start < piece->end || addr < range->end;
+}
+
+static unsigned long mapped_pages(struct mm_struct *mm)
+{
+	unsigned long nr = get_mm_rss(mm);
+
+#ifdef CONFIG_HUGETLB_PAGE
+	nr += atomic_long_read(&mm->hugetlb_usage);
+#endif
+	return nr;
+}
+
+/**
+ * migrate_range_run() - Migrate of a range what can be, with several CPUs.
+ * @range: The range, with all that its pieces need.
+ * @start: Its first address.
+ * @end: The one behind it.
+ * @nid: The node that the folios go to, or NUMA_NO_NODE.
+ *
+ * Context: Process context, may sleep; no mmap_lock held.
+ * Return: false if there is nothing left to do.
+ */
+bool migrate_range_run(struct migrate_range *range, unsigned long start,
+		       unsigned long end, int nid)
+{
+	range->next = start;
+	range->end = end;
+	range->nr_left = min((end - start) >> PAGE_SHIFT,
+			     mapped_pages(range->mm));
+	spin_lock_init(&range->lock);
+	/* They may all be huge: who has few is not to ask for many CPUs. */
+	return !migrate_pieces_run(&range->pieces, nid,
+				   DIV_ROUND_UP(range->nr_left, HPAGE_PMD_NR),
+				   range->nr_left) || range->pieces.left;
+}
