@@ -16,6 +16,7 @@ struct vm_area_struct;
 
 /* The windows, in the order in which a batch passes them. */
 enum migrate_copy_window_at {
+	MIGRATE_COPY_AT_ISOLATED,	/* A piece is isolated, nothing unmapped */
 	MIGRATE_COPY_AT_UNMAPPED,	/* The batch is unmapped, no flush yet */
 	MIGRATE_COPY_AT_FLUSHED,	/* The TLBs are flushed, nothing checked */
 	MIGRATE_COPY_AT_CHECKED,	/* References checked, nothing copied */

@@ -395,7 +395,7 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 	struct migrate_copy_masks *mine;
 	unsigned int before = work->nr_cpus;
 
-	if (unlikely(!helper_wq[MIGRATE_COPY_HIGH]))
+	if (!s->want || unlikely(!helper_wq[MIGRATE_COPY_HIGH]))
 		return 0;
 
 	local_lock(&masks.lock);

@@ -30,6 +30,7 @@ static bool pieces_next(struct migrate_pieces *pieces)
 	if (list_empty(folios))
 		return true;
 
+	migrate_copy_at(MIGRATE_COPY_AT_ISOLATED);
 	no_memory = !migrate_pages_try(folios, pieces, &stats);
 	left = !list_empty(folios);
 	if (!left && pieces->moved)

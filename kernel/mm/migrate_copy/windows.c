@@ -57,6 +57,7 @@
 #define STRETCH_ONE_IN	4
 
 static const char * const window_names[MIGRATE_COPY_NR_WINDOWS] = {
+	[MIGRATE_COPY_AT_ISOLATED]	= "isolated",
 	[MIGRATE_COPY_AT_UNMAPPED]	= "unmapped",
 	[MIGRATE_COPY_AT_FLUSHED]	= "flushed",
 	[MIGRATE_COPY_AT_CHECKED]	= "checked",

@@ -1003,7 +1003,7 @@ static void injections_all(bool on)
 		injection_set(i, on ? injections[i].percent : 0);
 	}
 	file_write(WINDOWS_DIR "/stretch", on ?
-		   "unmapped flushed checked copying helping copied switching remapping" :
+		   "isolated unmapped flushed checked copying helping copied switching remapping" :
 		   NO_NAMES);
 	file_write(WINDOWS_DIR "/stretch_us", on ? "300" : "0");
 }

@@ -74,6 +74,8 @@
 #define HELPED_MOVES	20
 /* Some batches, for helpers to take. */
 #define SHARED_SIZE	(4 * MB)
+/* What a CPU takes of it at least. */
+#define LEAST_PIECE	(64 * PAGE)
 /* Attempts to see a broken rule: chance may hide it. */
 #define BREACH_TRIES	10
 /* And to have what chance may take from a scene, such as a stale TLB. */
@@ -104,12 +106,13 @@
 #define LATE_MS		60000
 
 /*
- * The windows, in the kernel's words, in the order in which they come. The last one
- * is softdma's: a chunk has been copied, the next one is on its way.
+ * The windows, in the kernel's words. The last but one is softdma's: a chunk has been
+ * copied, the next one is on its way. The last one comes first, where helpers take
+ * pieces: one of these is isolated.
  */
 static const char * const window_names[] = {
 	"unmapped", "flushed", "checked", "copying", "copied", "switching",
-	"remapping", "helping", "dma",
+	"remapping", "helping", "dma", "isolated",
 };
 
 #define BIT(n)		(1U << (n))
@@ -122,14 +125,15 @@ static const char * const window_names[] = {
 #define W_REMAPPING	BIT(6)
 #define W_HELPING	BIT(7)
 #define W_DMA		BIT(8)
-#define W_ALL		(BIT(7) - 1)
+#define W_ISOLATED	BIT(9)
+#define W_ALL		((BIT(7) - 1) | W_ISOLATED)
 /* Who stands there keeps his CPU, and other CPUs cannot do without it. */
 #define W_SPINS		W_COPYING
 /* What a huge page passes that is pinned: it is a batch of its own. */
 #define W_WITH_PINNED	(W_UNMAPPED | W_FLUSHED | W_COPIED)
 /* A hugetlb page has its own way, and no batch. */
 #define W_HUGETLB	(W_UNMAPPED | W_CHECKED | W_COPYING | W_SWITCHING | \
-			 W_REMAPPING | W_HELPING)
+			 W_REMAPPING | W_HELPING | W_ISOLATED)
 
 static const struct kind base = { "base", BACK_ANON, OF_PAGES(1), 512 * KB };
 static const struct kind thp = { "thp", BACK_ANON, 2 * MB, 4 * MB };
@@ -237,6 +241,7 @@ struct scene {
  * @no_copy: what has been copied is gone then, or copied once more
  * @own_copy: what is written is a new page, of any node
  * @wanders: it may go elsewhere, or nowhere
+ * @hides: what is looked up afterwards is elsewhere, or mapped twice, and stays
  * @slow: each of its tries takes long where KASAN or page poisoning is told of a
  *	block of memory
  * @stay: so many folios may stay where they are for it
@@ -257,6 +262,7 @@ struct act {
 	bool no_copy;
 	bool own_copy;
 	bool wanders;
+	bool hides;
 	bool pins;
 	bool slow;
 	unsigned int stay;
@@ -717,20 +723,20 @@ static void check_moved(struct scene *s)
 	bool own_copy = s->act->own_copy || s->r.kind->flags & KIND_KSM;
 	size_t begin = s->gone + (own_copy ? s->r.folio : 0);
 	size_t end = s->r.size - s->absent;
+	size_t piece = s->r.folio > LEAST_PIECE ? s->r.folio : LEAST_PIECE;
 	size_t stay = s->act->stay;
 	size_t bad;
 
 	if (s->act->wanders || amid_shared_copy(s))
 		return;
-	/*
-	 * Helpers begin when a batch of base pages is isolated. The act may keep
-	 * the others from being: it maps them twice, or elsewhere.
-	 */
-	if (s->mode == MODE_PARALLEL && s->r.folio == PAGE &&
-	    end > BATCH_PAGES * PAGE)
-		end = BATCH_PAGES * PAGE;
 	if (begin >= end)
 		return;
+	/*
+	 * Of pieces that are isolated one after the other only that which stands in
+	 * the window is sure to be isolated by then.
+	 */
+	if (s->mode == MODE_PARALLEL && s->act->hides)
+		stay += (end - begin - piece) / s->r.folio;
 	bad = pages_elsewhere(s->r.map + begin, end - begin, s->r.folio,
 			      s->to);
 	if (s->act->pins && s->mode == MODE_PARALLEL)
@@ -2141,14 +2147,15 @@ static void victim_await(struct scene *s, const int *ready)
 	s->victim = s->child;
 }
 
-/* The process whose memory it is dies, while others have it, too. */
-static void before_exit(struct scene *s)
+/* A child whose memory moves, while others have it, too. */
+static void child_make(struct scene *s, void (*last)(int signal))
 {
 	int ready[2];
 
 	require(!pipe(ready), "no pipe");
 	s->child = fork();
 	if (!s->child) {
+		signal(SIGUSR1, last);
 		for (size_t i = 0; i < s->r.size; i += PAGE)
 			touch(s->r.map + i);
 		child_ready(ready);
@@ -2159,10 +2166,38 @@ static void before_exit(struct scene *s)
 	mover_fork(s);
 }
 
+static void before_exit(struct scene *s)
+{
+	child_make(s, SIG_DFL);
+}
+
+/* It dies. */
 static void act_exit(struct scene *s)
 {
 	kill(s->child, SIGKILL);
 	waitpid(s->child, NULL, 0);
+}
+
+static void exec_other(int signal)
+{
+	(void)signal;
+	execl("/bin/true", "true", NULL);
+	_exit(1);
+}
+
+static void before_exec(struct scene *s)
+{
+	child_make(s, exec_other);
+}
+
+/* It goes on in another program, and other memory. */
+static void act_exec(struct scene *s)
+{
+	int status;
+
+	kill(s->child, SIGUSR1);
+	require(waitpid(s->child, &status, 0) == s->child && !status,
+		"it cannot execute anything");
 }
 
 /* A process whose memory moves may have next to nothing any more. */
@@ -2298,10 +2333,11 @@ static const struct act acts[] = {
 	{ "process_vm_readv", { &base, &shmem }, W_ALL,
 	  NULL, act_process_read, .stay = SOME_STAY },
 	{ "fork", { &base, &thp, &swapcache }, W_ALL, NULL, act_fork,
-	  .own_copy = true, .stay = SOME_STAY },
+	  .own_copy = true, .hides = true, .stay = SOME_STAY },
 	{ "KSM", { &ksm }, W_ALL, NULL, act_ksm, .wanders = true },
 	{ "userfaultfd", { &base }, W_ALL, before_uffd, act_uffd },
-	{ "mremap", { &base, &thp, &shmem }, W_ALL, NULL, act_mremap },
+	{ "mremap", { &base, &thp, &shmem }, W_ALL, NULL, act_mremap,
+	  .hides = true },
 	{ "munmap", { &base, &thp, &shmem, &hugetlb }, W_ALL, NULL, act_munmap },
 	{ "MADV_DONTNEED", { &base, &thp, &hugetlb }, W_ALL,
 	  NULL, act_dontneed, check_dontneed },
@@ -2332,7 +2368,8 @@ static const struct act acts[] = {
 	  NULL, act_truncate_part, check_truncate_part, .stay = SOME_STAY },
 	{ "drop_caches and compaction", { &base, &xfs, &ext4 }, W_ALL,
 	  NULL, act_drop_caches, .stay = SOME_STAY },
-	{ "memory failure", { &base, &thp, &shmem }, W_ALL,
+	/* What is mapped is lost then, and does not move any more. */
+	{ "memory failure", { &base, &thp, &shmem }, W_ALL & ~W_ISOLATED,
 	  before_pfn, act_poison, check_poison, .stay = 1 },
 	{ "soft offline", { &base, &thp, &shmem }, W_ALL,
 	  before_pfn, act_soft_offline, .stay = 1 },
@@ -2348,6 +2385,8 @@ static const struct act acts[] = {
 	  before_suspend, act_suspend_fails, .in_time = true },
 	{ "exit", { &base, &shmem, &tmpfs }, W_ALL,
 	  before_exit, act_exit, NULL, true },
+	{ "exec", { &base, &shmem }, W_ALL,
+	  before_exec, act_exec, NULL, true },
 	{ "a cgroup's limit", { &base }, W_ALL,
 	  before_limit, act_limit, NULL, true, .no_copy = true,
 	  .wanders = true },
@@ -2647,6 +2686,8 @@ static bool usable(const struct variant *v)
 	/* DMA copies what has been checked, in a batch. */
 	if (possible & W_CHECKED && v->kind != &ext4)
 		possible |= W_DMA;
+	if (v->mode != MODE_PARALLEL)
+		possible &= ~W_ISOLATED;
 	if (kind_is_hugetlb(v->kind))
 		possible &= W_HUGETLB | W_DMA;
 	return possible & BIT(v->window);
