@@ -2304,7 +2304,7 @@ static const struct act acts[] = {
 	{ "munmap and a stale TLB", { &base }, W_ALL,
 	  before_denied, act_take_away, check_denied },
 	{ "mremap and a stale TLB", { &base }, W_ALL,
-	  before_denied, act_shift, check_denied },
+	  before_denied, act_shift, check_denied, .hides = true },
 	{ "process_vm_writev", { &base, &thp, &shmem, &hugetlb }, W_ALL,
 	  NULL, act_process_write, .stay = SOME_STAY },
 	{ "ptrace", { &base, &thp, &shmem, &hugetlb }, W_ALL, before_poke, act_poke,
