@@ -142,23 +142,36 @@ static int find_unit(const struct migrate_array *array)
 	return nr;
 }
 
-/* Where the piece ends that begins at an index: if it can, with a page table. */
+/* Are the page before an index and the one there in two page tables? */
+static bool table_ends(const struct migrate_array *array, int i)
+{
+	return (page_addr(array, i - 1) ^ page_addr(array, i)) >> PMD_SHIFT;
+}
+
+/*
+ * Where the piece ends that begins at an index: with a page table, before or behind
+ * what would be its size. Two CPUs in one table would want its lock for every page.
+ */
 static int find_cut(const struct migrate_array *array, int from)
 {
 	int least = max(MIGRATE_PIECE_LEAST / array->unit, 1);
 	int most = max((int)READ_ONCE(migrate_copy_batch_pages) / array->unit, 1);
-	int left = array->nr - from, to;
+	int left = array->nr - from, nr, i;
 
-	to = DIV_ROUND_UP(left, READ_ONCE(array->pieces.nr_cpus));
-	to = from + clamp(to, least, max(least, most));
-	if (to >= array->nr)
+	nr = DIV_ROUND_UP(left, READ_ONCE(array->pieces.nr_cpus));
+	nr = clamp(nr, least, max(least, most));
+	if (nr >= left)
 		return array->nr;
 
-	for (int i = to; i > from + least; i--) {
-		if ((page_addr(array, i - 1) ^ page_addr(array, i)) >> PMD_SHIFT)
+	for (i = from + nr; i > from + least; i--) {
+		if (table_ends(array, i))
 			return i;
 	}
-	return to;
+	for (i = from + nr; i <= from + min(2 * nr, most) && i < array->nr; i++) {
+		if (table_ends(array, i))
+			return i;
+	}
+	return from + nr;
 }
 
 /*
