@@ -354,10 +354,13 @@ static void window_init(struct migrate_copy_window *win, int reason,
 
 /*
  * Are there so many base pages that idle CPUs may be worth their while? If not,
- * nothing is won by copying them together, before they are moved; unless somebody
- * has decided that it is, or they are to be copied by something else.
+ * nothing is won by copying them together, before they are moved, and the first of
+ * them is away for longer. So it is with the folios of a piece: helpers have pieces of
+ * their own. Unless somebody has decided that it is worth it, or they are to be copied
+ * by something else.
  */
-static bool worth_batching(const struct list_head *src_folios)
+static bool worth_batching(const struct list_head *src_folios,
+			   const struct migrate_copy_team *team)
 {
 	unsigned long pages = 0;
 	struct folio *src;
@@ -369,6 +372,9 @@ static bool worth_batching(const struct list_head *src_folios)
 	    READ_ONCE(migrate_copy_min_helper_kb) != MIGRATE_COPY_AUTO ||
 	    READ_ONCE(migrate_copy_nontemporal) != MIGRATE_COPY_NT_NEVER)
 		return true;
+
+	if (team->started && team->next_batch && !list_is_singular(src_folios))
+		return false;
 
 	list_for_each_entry(src, src_folios, lru) {
 		pages += folio_nr_pages(src);
@@ -434,7 +440,7 @@ void migrate_copy_batch(struct list_head *src_folios,
 			struct list_head *dst_folios, int reason,
 			unsigned int asked, struct migrate_copy_team *team)
 {
-	if (worth_batching(src_folios))
+	if (worth_batching(src_folios, team))
 		copy_batch(src_folios, dst_folios, reason, asked, team);
 }
 
