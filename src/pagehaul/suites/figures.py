@@ -26,9 +26,10 @@ MAX_PATH_SMALL = 1.02
 # Beside a hog, as parts of the unmodified kernel's: speed at least, and CPU time at most.
 MIN_BUSY_SPEED = 0.95
 MAX_BUSY_CPU = 1.02
-# A shorter move ends within a slice of time or two: whether another's falls into it is chance, on
-# either kernel, and only the time that the move itself takes can be compared.
-_SLICES_BYTES = 16 << 20
+# Of a shorter move, one slice of the scheduler more or less is a fifth of the time, and how many of
+# the hog's fall into it is chance: the unmodified kernel moves 16 MB in 12 ms or in 25, in one and the
+# same run. Only the time that the move itself takes can be compared then.
+_SLICES_NS = 20_000_000
 
 _SMOKE_SHAPES = (Shape(4, 1024), Shape(64, 64), Shape(2048, 8))
 _TRACED = Shape(4, 512)
@@ -181,7 +182,8 @@ def check_busy(rows: Iterable[Row]) -> list[Outcome]:
             continue
         speed = row.median_gbps / base.median_gbps
         cpu = row.cpu_ns_per_page / base.cpu_ns_per_page
-        fast = speed >= MIN_BUSY_SPEED or row.bytes < _SLICES_BYTES
+        short = base.cpu_ns_per_page * row.bytes / BASE_PAGE < _SLICES_NS
+        fast = speed >= MIN_BUSY_SPEED or short
         right = fast and cpu <= MAX_BUSY_CPU
         outcomes.append(
             verdict(name, "" if right else f"speed {speed:.3f}, CPU time {cpu:.3f} of vanilla's")
