@@ -27,8 +27,8 @@ MAX_PATH_SMALL = 1.02
 MIN_BUSY_SPEED = 0.95
 MAX_BUSY_CPU = 1.02
 # Of a shorter move, one slice of the scheduler more or less is a fifth of the time, and how many of
-# the hog's fall into it is chance: the unmodified kernel moves 16 MB in 12 ms or in 25, in one and the
-# same run. Only the time that the move itself takes can be compared then.
+# the hog's fall into it is chance: the unmodified kernel moves 16 MB in 12 ms or in 25, in one and
+# the same run. Only the time that the move itself takes can be compared then.
 _SLICES_NS = 20_000_000
 
 _SMOKE_SHAPES = (Shape(4, 1024), Shape(64, 64), Shape(2048, 8))
