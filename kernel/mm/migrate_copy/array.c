@@ -21,21 +21,21 @@
 /* With less for the same node nobody looks at the next ones. */
 #define ARRAY_LEAST	16
 
-static unsigned long page_addr(const struct migrate_array *array, int i)
+static unsigned long array_addr(const struct migrate_array *array, int i)
 {
 	return array->page[i] & PAGE_MASK;
 }
 
-static enum migrate_array_state page_state(const struct migrate_array *array,
-					   int i)
+static enum migrate_array_state array_state(const struct migrate_array *array,
+					    int i)
 {
 	return array->page[i] & MIGRATE_ARRAY_STATES;
 }
 
-static void page_set_state(struct migrate_array *array, int i,
-			   enum migrate_array_state state)
+static void array_set_state(struct migrate_array *array, int i,
+			    enum migrate_array_state state)
 {
-	array->page[i] = page_addr(array, i) | state;
+	array->page[i] = array_addr(array, i) | state;
 }
 
 /*
@@ -43,7 +43,7 @@ static void page_set_state(struct migrate_array *array, int i,
  * might be of a page that has been met before, the part cannot be moved ahead: one CPU
  * alone finds that such a page is busy.
  */
-static int read_block(struct migrate_array *array, int nr, bool *rises)
+static int array_read_block(struct migrate_array *array, int nr, bool *rises)
 {
 	const compat_uptr_t __user *compat_pages = (void __user *)array->pages;
 	unsigned long i = array->first + array->nr;
@@ -51,7 +51,7 @@ static int read_block(struct migrate_array *array, int nr, bool *rises)
 	bool compat = in_compat_syscall();
 	const void __user * __user *pages = array->pages + i;
 	unsigned long *page = array->page + array->nr;
-	unsigned long last = array->nr ? page_addr(array, array->nr - 1) : 0;
+	unsigned long last = array->nr ? array_addr(array, array->nr - 1) : 0;
 	compat_uptr_t compat_addr;
 	const void __user *addr;
 	int got = 0, node;
@@ -86,7 +86,7 @@ end:
 }
 
 /* Read the part that begins with an index, and say from where on to read the next. */
-static void read_part(struct migrate_array *array, unsigned long first)
+static void array_read_part(struct migrate_array *array, unsigned long first)
 {
 	int most = min(array->nr_pages - first, ARRAY_MOST), block, got;
 	bool rises = true;
@@ -104,7 +104,7 @@ static void read_part(struct migrate_array *array, unsigned long first)
 	do {
 		/* A few at a time, as other tasks may have to run. */
 		block = min(most - array->nr, ARRAY_BLOCK);
-		got = read_block(array, block, &rises);
+		got = array_read_block(array, block, &rises);
 		array->nr += got;
 		cond_resched();
 	} while (got == block && array->nr < most);
@@ -119,15 +119,15 @@ static void read_part(struct migrate_array *array, unsigned long first)
 }
 
 /* How many base pages there are from one page to the next, by the first one. */
-static int find_unit(const struct migrate_array *array)
+static int array_find_unit(const struct migrate_array *array)
 {
-	unsigned long addr = page_addr(array, 0), step;
+	unsigned long addr = array_addr(array, 0), step;
 	struct vm_area_struct *vma;
 	struct folio_walk fw;
 	struct folio *folio;
 	int nr = 1;
 
-	step = (page_addr(array, 1) - addr) >> PAGE_SHIFT;
+	step = (array_addr(array, 1) - addr) >> PAGE_SHIFT;
 	if (step == 1)
 		return 1;
 
@@ -143,16 +143,16 @@ static int find_unit(const struct migrate_array *array)
 }
 
 /* Are the page before an index and the one there in two page tables? */
-static bool table_ends(const struct migrate_array *array, int i)
+static bool array_table_ends(const struct migrate_array *array, int i)
 {
-	return (page_addr(array, i - 1) ^ page_addr(array, i)) >> PMD_SHIFT;
+	return (array_addr(array, i - 1) ^ array_addr(array, i)) >> PMD_SHIFT;
 }
 
 /*
  * Where the piece ends that begins at an index: with a page table, before or behind
  * what would be its size. Two CPUs in one table would want its lock for every page.
  */
-static int find_cut(const struct migrate_array *array, int from)
+static int array_find_cut(const struct migrate_array *array, int from)
 {
 	int least = max(MIGRATE_PIECE_LEAST / array->unit, 1);
 	int most = max((int)READ_ONCE(migrate_copy_batch_pages) / array->unit, 1);
@@ -164,11 +164,11 @@ static int find_cut(const struct migrate_array *array, int from)
 		return array->nr;
 
 	for (i = from + nr; i > from + least; i--) {
-		if (table_ends(array, i))
+		if (array_table_ends(array, i))
 			return i;
 	}
 	for (i = from + nr; i <= from + min(2 * nr, most) && i < array->nr; i++) {
-		if (table_ends(array, i))
+		if (array_table_ends(array, i))
 			return i;
 	}
 	return from + nr;
@@ -179,29 +179,29 @@ static int find_cut(const struct migrate_array *array, int from)
  * to be told depends on which of them one CPU alone meets first. Of what lies before
  * and behind the part nothing is known.
  */
-static bool straddles(const struct migrate_array *array,
-		      const struct migrate_piece *piece, int i,
+static bool array_straddles(const struct migrate_array *array,
+			    const struct migrate_piece *piece, int i,
 		      const struct folio *folio, const struct page *page)
 {
-	unsigned long from = page_addr(array, i) -
+	unsigned long from = array_addr(array, i) -
 			     (folio_page_idx(folio, page) << PAGE_SHIFT);
 	unsigned long to = from + folio_size(folio);
 
-	if (piece->start ? page_addr(array, piece->start - 1) >= from :
-	    array->first && page_addr(array, 0) > from)
+	if (piece->start ? array_addr(array, piece->start - 1) >= from :
+	    array->first && array_addr(array, 0) > from)
 		return true;
 	if (piece->end < array->nr)
-		return page_addr(array, piece->end) < to;
+		return array_addr(array, piece->end) < to;
 	return array->first + array->nr < array->nr_pages &&
-	       page_addr(array, array->nr - 1) + PAGE_SIZE < to;
+	       array_addr(array, array->nr - 1) + PAGE_SIZE < to;
 }
 
 /* Isolate a page; false if what becomes of it depends on others. */
-static bool isolate_page(struct migrate_array *array,
-			 struct migrate_piece *piece, int i,
+static bool array_isolate_page(struct migrate_array *array,
+			       struct migrate_piece *piece, int i,
 			 struct vm_area_struct **vmap)
 {
-	unsigned long addr = page_addr(array, i);
+	unsigned long addr = array_addr(array, i);
 	struct vm_area_struct *vma = *vmap;
 	struct folio_walk fw;
 	struct folio *folio;
@@ -218,16 +218,16 @@ static bool isolate_page(struct migrate_array *array,
 
 	err = folio_may_move(folio, array->node, false);
 	if (folio_test_large(folio) && err >= 0 &&
-	    (!fw.page || straddles(array, piece, i, folio, fw.page))) {
+	    (!fw.page || array_straddles(array, piece, i, folio, fw.page))) {
 		odd = true;
 	} else if (!err) {
-		page_set_state(array, i, MIGRATE_ARRAY_HERE);
+		array_set_state(array, i, MIGRATE_ARRAY_HERE);
 	} else if (err > 0) {
 		odd = folio_test_hugetlb(folio) ?
-			!isolate_hugetlb(folio, &piece->iso.folios) :
+			!folio_isolate_hugetlb(folio, &piece->iso.folios) :
 			!folio_isolation_add(&piece->iso, folio);
 		if (!odd)
-			page_set_state(array, i, MIGRATE_ARRAY_TAKEN);
+			array_set_state(array, i, MIGRATE_ARRAY_TAKEN);
 	}
 #ifndef __CHECKER__	/* It does not know that folio_walk_start() locks. */
 	folio_walk_end(&fw, vma);
@@ -246,14 +246,14 @@ static bool array_isolate(struct migrate_pieces *pieces,
 	do {
 		if (start >= array->nr)
 			return false;
-		end = find_cut(array, start);
+		end = array_find_cut(array, start);
 	} while (!atomic_try_cmpxchg(&array->claimed, &start, end));
 	piece->start = start;
 	piece->end = end;
 
 	mmap_read_lock(array->mm);
 	for (i = start; i < end; i++) {
-		if (!isolate_page(array, piece, i, &vma))
+		if (!array_isolate_page(array, piece, i, &vma))
 			break;
 		if (need_resched() || mmap_lock_is_contended(array->mm)) {
 			mmap_read_unlock(array->mm);
@@ -270,7 +270,7 @@ static bool array_isolate(struct migrate_pieces *pieces,
 	putback_movable_pages(&piece->iso.folios);
 	INIT_LIST_HEAD(&piece->iso.folios);
 	for (i = start; i < end; i++)
-		page_set_state(array, i, MIGRATE_ARRAY_TODO);
+		array_set_state(array, i, MIGRATE_ARRAY_TODO);
 	return true;
 }
 
@@ -281,13 +281,13 @@ static void array_moved(struct migrate_pieces *pieces,
 		container_of(pieces, struct migrate_array, pieces);
 
 	for (int i = piece->start; i < piece->end; i++) {
-		if (page_state(array, i) == MIGRATE_ARRAY_TAKEN)
-			page_set_state(array, i, MIGRATE_ARRAY_MOVED);
+		if (array_state(array, i) == MIGRATE_ARRAY_TAKEN)
+			array_set_state(array, i, MIGRATE_ARRAY_MOVED);
 	}
 }
 
 /* Is it certain that it is not worth to read the part? That costs little to see. */
-static bool too_small(const struct migrate_array *array, unsigned long first)
+static bool array_too_small(const struct migrate_array *array, unsigned long first)
 {
 	unsigned long nr = array->nr_pages - first, from, to;
 	const void __user *addr;
@@ -304,7 +304,7 @@ static bool too_small(const struct migrate_array *array, unsigned long first)
 }
 
 /* Read the part that begins with an index, and move of it what can be. */
-static void go_ahead(struct migrate_array *array, unsigned long first)
+static void array_go_ahead(struct migrate_array *array, unsigned long first)
 {
 	struct migrate_pieces *pieces = &array->pieces;
 	struct migration_target_control mtc = {
@@ -313,7 +313,7 @@ static void go_ahead(struct migrate_array *array, unsigned long first)
 	};
 
 	if (!migrate_copy_team_size(MR_SYSCALL, pieces->asked) ||
-	    too_small(array, first)) {
+	    array_too_small(array, first)) {
 		array->next = array->nr_pages;
 		return;
 	}
@@ -327,10 +327,10 @@ static void go_ahead(struct migrate_array *array, unsigned long first)
 		return;
 	}
 
-	read_part(array, first);
+	array_read_part(array, first);
 	if (array->nr < 2)
 		return;
-	array->unit = find_unit(array);
+	array->unit = array_find_unit(array);
 	atomic_set(&array->claimed, 0);
 	mtc.nid = array->node;
 	pieces->isolate = array_isolate;
@@ -368,18 +368,18 @@ enum migrate_array_state __migrate_array_look(struct migrate_array *array,
 	int at, end;
 
 	if (i >= array->next)
-		go_ahead(array, i);
+		array_go_ahead(array, i);
 	*nr = 1;
 	if (i - array->first >= array->nr || node != array->node)
 		return MIGRATE_ARRAY_TODO;
 	at = i - array->first;
-	if (page_addr(array, at) != ((unsigned long)p & PAGE_MASK))
+	if (array_addr(array, at) != ((unsigned long)p & PAGE_MASK))
 		return MIGRATE_ARRAY_TODO;
 
-	state = page_state(array, at);
+	state = array_state(array, at);
 	if (state == MIGRATE_ARRAY_MOVED) {
 		for (end = at + 1; end < array->nr; end++) {
-			if (page_state(array, end) != state)
+			if (array_state(array, end) != state)
 				break;
 		}
 		*nr = end - at;

@@ -51,15 +51,11 @@
  * callback of its own: these may rely on locks of their own during the copy,
  * buffer heads for one. They are copied when they are moved, as ever.
  */
-#define CREATE_TRACE_POINTS
-#include <trace/events/migrate_copy.h>
-
 #include <linux/migrate.h>
-#include <linux/migrate_copy.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
-#include <linux/sched/signal.h>
 #include <linux/sizes.h>
+#include <trace/events/migrate_copy.h>
 
 #include "internal.h"
 
@@ -73,7 +69,7 @@
  * Folio pairs that wait to be copied, and what has been copied so far; lost are
  * those of the last copy that an engine may still have written to after it.
  */
-struct migrate_copy_window {
+struct migrate_copy_set {
 	int reason;
 	bool may_share;
 	unsigned int asked;
@@ -84,13 +80,12 @@ struct migrate_copy_window {
 	unsigned long pages_done;
 	unsigned long helper_pages_done;
 	unsigned long engine_pages_done;
-	unsigned long lost;
 	unsigned long lost_pages;
-	struct migrate_copy_pair pairs[MIGRATE_COPY_WINDOW];
+	struct migrate_copy_pair pairs[MIGRATE_COPY_SET];
 };
 
 /* Swap cache and shmem, and the data of regular files. */
-static bool mapping_in_batch(struct address_space *mapping)
+static bool batch_takes_mapping(struct address_space *mapping)
 {
 	if (mapping_inaccessible(mapping))
 		return false;
@@ -100,11 +95,11 @@ static bool mapping_in_batch(struct address_space *mapping)
 	       S_ISREG(mapping->host->i_mode);
 }
 
-static bool movable_in_batch(struct folio *src, enum migrate_copy_stat *why)
+static bool batch_takes(struct folio *src, enum migrate_copy_stat *why)
 {
 	struct address_space *mapping;
 
-	if (unlikely(__folio_test_movable(src))) {
+	if (unlikely(page_has_movable_ops(&src->page))) {
 		*why = MIGRATE_COPY_FALLBACK_MOVABLE;
 		return false;
 	}
@@ -112,14 +107,11 @@ static bool movable_in_batch(struct folio *src, enum migrate_copy_stat *why)
 	/* Most folios are anonymous: spare them the call. */
 	if (!folio_test_anon(src) || folio_test_swapcache(src)) {
 		mapping = folio_mapping(src);
-		if (mapping && !mapping_in_batch(mapping)) {
+		if (mapping && !batch_takes_mapping(mapping)) {
 			*why = MIGRATE_COPY_FALLBACK_MAPPING;
 			return false;
 		}
 	}
-
-	if (migrate_copy_broken(MIGRATE_COPY_BREAK_REFS))
-		return true;
 
 	/* One more than expected: the reference of the isolation. */
 	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1) {
@@ -129,161 +121,155 @@ static bool movable_in_batch(struct folio *src, enum migrate_copy_stat *why)
 	return true;
 }
 
-static void unmark(struct folio *dst)
+static void batch_unmark(struct folio *dst)
 {
-	dst->private = (void *)((unsigned long)dst->private &
-				~MIGRATE_COPY_DONE);
+	dst->migrate_info &= ~FOLIO_CONTENT_COPIED;
 }
 
-static unsigned long copy_alone(const struct migrate_copy_window *win)
+static unsigned long batch_copy_alone(const struct migrate_copy_set *set)
 {
 	unsigned long failed = 0;
 	unsigned int i;
 
-	for (i = 0; i < win->nr; i++) {
-		if (i == win->nr / 2)
-			migrate_copy_at(MIGRATE_COPY_AT_COPYING);
-		if (unlikely(migrate_copy_fails() ||
-			     folio_mc_copy(win->pairs[i].dst,
-					   win->pairs[i].src)))
+	for (i = 0; i < set->nr; i++) {
+		if (unlikely(folio_mc_copy(set->pairs[i].dst,
+					   set->pairs[i].src)))
 			__set_bit(i, &failed);
 	}
 	cond_resched();
 	return failed;
 }
 
-static unsigned int chunk_pages(void)
+static unsigned int batch_chunk_pages(void)
 {
 	static_assert(MIGRATE_COPY_MIN_CHUNK_KB * SZ_1K >= PAGE_SIZE);
 
 	return READ_ONCE(migrate_copy_chunk_kb) * SZ_1K / PAGE_SIZE;
 }
 
-static unsigned long copy_alone_nontemporal(const struct migrate_copy_window *win)
+static unsigned long batch_copy_nontemporal(const struct migrate_copy_set *set)
 {
 	struct migrate_copy_job job;
 
-	migrate_copy_job_init(&job, win->pairs, win->nr, chunk_pages(), true);
+	migrate_copy_job_init(&job, set->pairs, set->nr, batch_chunk_pages(), true);
 	migrate_copy_job_run(&job, NULL, NUMA_NO_NODE, 0);
 	return job.failed;
 }
 
 /* Do helpers take batches of the request? They help to copy when none is left. */
-static bool in_team(const struct migrate_copy_window *win)
+static bool batch_in_team(const struct migrate_copy_set *set)
 {
-	return win->team->started && win->team->next_batch;
+	return set->team->started && set->team->next_batch;
 }
 
 /* How many helpers to wake for the copy; sets whether it is worth sharing at all. */
-static unsigned int most_helpers(const struct migrate_copy_window *win,
-				 bool *shared)
+static unsigned int batch_most_helpers(const struct migrate_copy_set *set,
+				       bool *shared)
 {
 	unsigned int most = READ_ONCE(migrate_copy_max_helpers);
 
 	*shared = false;
-	if (!win->may_share || !most)
+	if (!set->may_share || !most)
 		return 0;
-	if (in_team(win)) {
-		*shared = win->pages >= MIGRATE_COPY_SHARED_PAGES;
+	if (batch_in_team(set)) {
+		*shared = set->pages >= MIGRATE_COPY_SHARED_PAGES;
 		return 0;
 	}
 	/* Those that stay from one copy to the next are worth it sooner or later. */
-	if (!win->team->started)
-		most = migrate_copy_helpers_for(0, win->pages, most);
+	if (!set->team->started)
+		most = migrate_copy_helpers_for(0, set->pages, most);
 	if (!most)
 		migrate_copy_stat_add(MIGRATE_COPY_ALONE_SMALL, 1);
 	*shared = most;
 	return most;
 }
 
-/* What the window holds, for engines. */
-static void describe(const struct migrate_copy_window *win,
-		     struct migrate_copy_info *info)
+/* What the set holds, for engines. */
+static void batch_describe(const struct migrate_copy_set *set,
+			   struct migrate_copy_info *info)
 {
 	unsigned long most = 0;
 	unsigned int i;
 
-	for (i = 0; i < win->nr; i++)
-		most = max(most, folio_nr_pages(win->pairs[i].src));
-	info->pages = win->pages;
-	info->folios = win->nr;
+	for (i = 0; i < set->nr; i++)
+		most = max(most, folio_nr_pages(set->pairs[i].src));
+	info->pages = set->pages;
+	info->folios = set->nr;
 	info->max_folio_pages = most;
-	info->dst_nid = folio_nid(win->pairs[0].dst);
-	info->src_nid = folio_nid(win->pairs[0].src);
-	info->reason = win->reason;
-	info->asked = win->asked;
+	info->dst_nid = folio_nid(set->pairs[0].dst);
+	info->src_nid = folio_nid(set->pairs[0].src);
+	info->reason = set->reason;
+	info->asked = set->asked;
 }
 
-static unsigned int run_with_engines(struct migrate_copy_window *win,
-				     struct migrate_copy_job *job,
+static unsigned int batch_run_engines(struct migrate_copy_set *set,
+				      struct migrate_copy_job *job,
 				     unsigned int max_helpers)
 {
 	struct migrate_copy_info info;
 	unsigned long engine_pages = 0;
 	unsigned int woken;
 
-	describe(win, &info);
-	woken = migrate_copy_offload_run(job, &info, win->team, max_helpers,
+	batch_describe(set, &info);
+	woken = migrate_copy_offload_run(job, &info, set->team, max_helpers,
 					 &engine_pages);
-	win->engine_pages_done += engine_pages;
+	set->engine_pages_done += engine_pages;
 	return woken;
 }
 
-static unsigned long copy_shared(struct migrate_copy_window *win,
-				 unsigned int max_helpers, int nid,
+static unsigned long batch_copy_shared(struct migrate_copy_set *set,
+				       unsigned int max_helpers, int nid,
 				 bool nontemporal)
 {
 	struct migrate_copy_job job __uninitialized;
 	unsigned int woken;
 
-	migrate_copy_job_init(&job, win->pairs, win->nr, chunk_pages(),
+	migrate_copy_job_init(&job, set->pairs, set->nr, batch_chunk_pages(),
 			      nontemporal);
-	job.highpri = migrate_copy_is_highpri(win->asked);
+	job.highpri = migrate_copy_is_highpri(set->asked);
 	if (migrate_copy_offloading())
-		woken = run_with_engines(win, &job, max_helpers);
+		woken = batch_run_engines(set, &job, max_helpers);
 	else
-		woken = migrate_copy_job_run(&job, win->team, nid, max_helpers);
+		woken = migrate_copy_job_run(&job, set->team, nid, max_helpers);
 	if (max_helpers && !woken && !atomic_long_read(&job.helper_pages))
 		migrate_copy_stat_add(MIGRATE_COPY_ALONE_BUSY, 1);
-	win->helper_pages_done += atomic_long_read(&job.helper_pages);
+	set->helper_pages_done += atomic_long_read(&job.helper_pages);
 
 	migrate_copy_stat_add(MIGRATE_COPY_JOBS, 1);
 	migrate_copy_stat_add(MIGRATE_COPY_HELPERS_WOKEN, woken);
-	win->lost = job.lost;
-	win->lost_pages = job.lost_pages;
+	set->lost_pages = job.lost_pages;
 	return job.failed;
 }
 
 /* Copy what has been collected; returns one bit for each pair that failed. */
-static unsigned long copy_window(struct migrate_copy_window *win)
+static unsigned long batch_copy_set(struct migrate_copy_set *set)
 {
-	int nid = folio_nid(win->pairs[0].dst);
-	bool nontemporal = migrate_copy_is_nontemporal(win->reason, nid);
-	unsigned long engines_before = win->engine_pages_done;
+	int nid = folio_nid(set->pairs[0].dst);
+	bool nontemporal = migrate_copy_is_nontemporal(set->reason, nid);
+	unsigned long engines_before = set->engine_pages_done;
 	unsigned int max_helpers;
 	unsigned long failed, by_cpus;
 	bool shared;
 
-	win->lost = 0;
-	win->lost_pages = 0;
-	max_helpers = most_helpers(win, &shared);
-	if (shared || (win->may_share && migrate_copy_offloading()))
-		failed = copy_shared(win, max_helpers, nid, nontemporal);
+	set->lost_pages = 0;
+	max_helpers = batch_most_helpers(set, &shared);
+	if (shared || (set->may_share && migrate_copy_offloading()))
+		failed = batch_copy_shared(set, max_helpers, nid, nontemporal);
 	else if (nontemporal)
-		failed = copy_alone_nontemporal(win);
+		failed = batch_copy_nontemporal(set);
 	else
-		failed = copy_alone(win);
+		failed = batch_copy_alone(set);
 
 	/* What was lost was copied by nobody, as far as anybody knows. */
-	win->pages -= win->lost_pages;
-	by_cpus = win->pages - (win->engine_pages_done - engines_before);
+	set->pages -= set->lost_pages;
+	by_cpus = set->pages - (set->engine_pages_done - engines_before);
 	if (nontemporal)
 		migrate_copy_stat_add(MIGRATE_COPY_BYTES_NONTEMPORAL,
 				      by_cpus * PAGE_SIZE);
-	win->folios_done += win->nr;
-	win->pages_done += win->pages;
+	set->folios_done += set->nr;
+	set->pages_done += set->pages;
 	if (unlikely(failed)) {
-		win->folios_done -= hweight_long(failed);
+		set->folios_done -= hweight_long(failed);
 		migrate_copy_stat_add(MIGRATE_COPY_FALLBACK_FAILED,
 				      hweight_long(failed));
 	}
@@ -291,65 +277,59 @@ static unsigned long copy_window(struct migrate_copy_window *win)
 }
 
 /* Take a pair in, and mark it in advance: nobody looks before it is copied. */
-static void add_to_window(struct migrate_copy_window *win, struct folio *dst,
-			  struct folio *src)
+static void batch_add(struct migrate_copy_set *set, struct folio *dst,
+		      struct folio *src)
 {
-	dst->private = (void *)((unsigned long)dst->private | MIGRATE_COPY_DONE);
-	win->pairs[win->nr].dst = dst;
-	win->pairs[win->nr].src = src;
-	win->pages += folio_nr_pages(src);
-	win->nr++;
+	dst->migrate_info |= FOLIO_CONTENT_COPIED;
+	set->pairs[set->nr].dst = dst;
+	set->pairs[set->nr].src = src;
+	set->pages += folio_nr_pages(src);
+	set->nr++;
 }
 
-/* Copy the window, take the mark from what failed, make room. */
-static void flush_window(struct migrate_copy_window *win)
+/* Copy the set, take the mark from what failed, make room. */
+static void batch_copy_and_mark(struct migrate_copy_set *set)
 {
 	unsigned long failed;
 	unsigned int i;
 
-	if (!win->nr)
+	if (!set->nr)
 		return;
 
-	migrate_copy_at(MIGRATE_COPY_AT_CHECKED);
-	/* move_copied_folio() copies if the first of these rules is broken. */
-	failed = migrate_copy_broken(MIGRATE_COPY_BREAK_PUBLISH) ||
-		 (migrate_copy_broken(MIGRATE_COPY_BREAK_SIGNAL) &&
-		  signal_pending(current)) ? 0 : copy_window(win);
-	if (migrate_copy_broken(MIGRATE_COPY_BREAK_FAILED))
-		failed = 0;
-	for_each_set_bit(i, &failed, win->nr)
-		unmark(win->pairs[i].dst);
-	win->nr = 0;
-	win->pages = 0;
+	failed = batch_copy_set(set);
+	for_each_set_bit(i, &failed, set->nr)
+		batch_unmark(set->pairs[i].dst);
+	set->nr = 0;
+	set->pages = 0;
 }
 
-static void account(const struct migrate_copy_window *win)
+static void batch_account(const struct migrate_copy_set *set)
 {
-	unsigned long alone = win->pages_done - win->helper_pages_done -
-			      win->engine_pages_done;
+	unsigned long alone = set->pages_done - set->helper_pages_done -
+			      set->engine_pages_done;
 
 	migrate_copy_stat_add(MIGRATE_COPY_BATCHES, 1);
-	migrate_copy_stat_add(MIGRATE_COPY_FOLIOS, win->folios_done);
+	migrate_copy_stat_add(MIGRATE_COPY_FOLIOS, set->folios_done);
 	migrate_copy_stat_add(MIGRATE_COPY_BYTES_CALLER, alone * PAGE_SIZE);
 	migrate_copy_stat_add(MIGRATE_COPY_BYTES_HELPERS,
-			      win->helper_pages_done * PAGE_SIZE);
+			      set->helper_pages_done * PAGE_SIZE);
 	migrate_copy_stat_add(MIGRATE_COPY_BYTES_ENGINES,
-			      win->engine_pages_done * PAGE_SIZE);
+			      set->engine_pages_done * PAGE_SIZE);
 }
 
-static void window_init(struct migrate_copy_window *win, int reason,
-			unsigned int asked, struct migrate_copy_team *team)
+static void batch_set_init(struct migrate_copy_set *set, int reason,
+			   unsigned int asked, struct migrate_copy_team *team)
 {
-	win->reason = reason;
-	win->asked = asked;
-	win->team = team;
-	win->may_share = migrate_copy_may_share(reason, asked);
-	win->nr = 0;
-	win->pages = 0;
-	win->folios_done = 0;
-	win->pages_done = 0;
-	win->helper_pages_done = 0;
-	win->engine_pages_done = 0;
+	set->reason = reason;
+	set->asked = asked;
+	set->team = team;
+	set->may_share = migrate_copy_may_share(reason, asked);
+	set->nr = 0;
+	set->pages = 0;
+	set->folios_done = 0;
+	set->pages_done = 0;
+	set->helper_pages_done = 0;
+	set->engine_pages_done = 0;
 }
 
 /*
@@ -359,7 +339,7 @@ static void window_init(struct migrate_copy_window *win, int reason,
  * their own. Unless somebody has decided that it is worth it, or they are to be copied
  * by something else.
  */
-static bool worth_batching(const struct list_head *src_folios,
+static bool batch_worth_it(const struct list_head *src_folios,
 			   const struct migrate_copy_team *team)
 {
 	unsigned long pages = 0;
@@ -384,17 +364,17 @@ static bool worth_batching(const struct list_head *src_folios,
 	return false;
 }
 
-/* Out of the way of small moves, which need no room for a window. */
-static noinline void copy_batch(struct list_head *src_folios,
+/* Out of the way of small moves, which need no room for a set. */
+static noinline void batch_copy(struct list_head *src_folios,
 				struct list_head *dst_folios, int reason,
 				unsigned int asked,
 				struct migrate_copy_team *team)
 {
-	struct migrate_copy_window win __uninitialized;
+	struct migrate_copy_set set __uninitialized;
 	struct folio *src, *dst;
 
 	trace_migrate_copy_start(reason);
-	window_init(&win, reason, asked, team);
+	batch_set_init(&set, reason, asked, team);
 
 	dst = list_first_entry(dst_folios, struct folio, lru);
 	list_for_each_entry(src, src_folios, lru) {
@@ -402,20 +382,20 @@ static noinline void copy_batch(struct list_head *src_folios,
 
 		if (unlikely(migrate_copy_quarantined(dst))) {
 			/* From an earlier pass. It will not be moved to. */
-		} else if (likely(movable_in_batch(src, &why))) {
-			add_to_window(&win, dst, src);
-			if (migrate_copy_window_full(win.nr))
-				flush_window(&win);
+		} else if (likely(batch_takes(src, &why))) {
+			batch_add(&set, dst, src);
+			if (set.nr == MIGRATE_COPY_SET)
+				batch_copy_and_mark(&set);
 		} else {
 			migrate_copy_stat_add(why, 1);
 		}
 		dst = list_next_entry(dst, lru);
 	}
-	flush_window(&win);
+	batch_copy_and_mark(&set);
 
-	account(&win);
-	trace_migrate_copy_end(reason, win.folios_done, win.pages_done,
-			       win.helper_pages_done);
+	batch_account(&set);
+	trace_migrate_copy_end(reason, set.folios_done, set.pages_done,
+			       set.helper_pages_done);
 }
 
 /**
@@ -423,14 +403,14 @@ static noinline void copy_batch(struct list_head *src_folios,
  * @src_folios: The source folios, linked by their lru: locked, unmapped, the
  *	TLB flushed.
  * @dst_folios: Their destinations in the same order, linked by their lru:
- *	locked, the record of the migration in folio->private.
+ *	locked, the record of the migration in folio->migrate_info.
  * @reason: The migrate_reason of the request.
  * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  * @team: The team of the request; if helpers take no batches of it, one that helps
  *	to copy is started where that is worth it.
  *
- * Each destination whose content is complete gets MIGRATE_COPY_DONE set in its
- * private; the others are to be copied when they are moved. The top of
+ * Each destination whose content is complete gets FOLIO_CONTENT_COPIED set in its
+ * migrate_info; the others are to be copied when they are moved. The top of
  * this file says why that is safe. A small batch is left as it is.
  *
  * Context: Process context, may sleep. Takes no lock under which anybody may
@@ -440,8 +420,8 @@ void migrate_copy_batch(struct list_head *src_folios,
 			struct list_head *dst_folios, int reason,
 			unsigned int asked, struct migrate_copy_team *team)
 {
-	if (worth_batching(src_folios, team))
-		copy_batch(src_folios, dst_folios, reason, asked, team);
+	if (batch_worth_it(src_folios, team))
+		batch_copy(src_folios, dst_folios, reason, asked, team);
 }
 
 /**
@@ -460,7 +440,7 @@ void migrate_copy_batch(struct list_head *src_folios,
 bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 			  unsigned int asked, struct migrate_copy_team *team)
 {
-	struct migrate_copy_window win __uninitialized;
+	struct migrate_copy_set set __uninitialized;
 	unsigned long failed;
 
 	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1) {
@@ -469,16 +449,15 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 	}
 
 	trace_migrate_copy_start(reason);
-	migrate_copy_at(MIGRATE_COPY_AT_CHECKED);
-	window_init(&win, reason, asked, team);
-	win.pairs[0].dst = dst;
-	win.pairs[0].src = src;
-	win.pages = folio_nr_pages(src);
-	win.nr = 1;
-	failed = copy_window(&win);
-	account(&win);
-	trace_migrate_copy_end(reason, win.folios_done, win.pages_done,
-			       win.helper_pages_done);
+	batch_set_init(&set, reason, asked, team);
+	set.pairs[0].dst = dst;
+	set.pairs[0].src = src;
+	set.pages = folio_nr_pages(src);
+	set.nr = 1;
+	failed = batch_copy_set(&set);
+	batch_account(&set);
+	trace_migrate_copy_end(reason, set.folios_done, set.pages_done,
+			       set.helper_pages_done);
 	return !failed;
 }
 

@@ -30,6 +30,12 @@ static unsigned int nth_order(unsigned int i)
 	return small_orders[i];
 }
 
+/* The word of the flags, whatever its type. */
+static unsigned long *tail_flags(struct page *tail)
+{
+	return (unsigned long *)&tail->flags;
+}
+
 /* Is the page what prep_compound_page() makes of one? */
 static void check_compound(struct kunit *test, struct page *page,
 			   unsigned int order)
@@ -61,7 +67,7 @@ static void check_compound(struct kunit *test, struct page *page,
 		/* The first two have fields of the folio there. */
 		bad += i > 2 && tail->mapping != TAIL_MAPPING;
 		/* The first has the order in its flags. */
-		bad += i > 1 && (tail->flags & PAGE_FLAGS_CHECK_AT_PREP);
+		bad += i > 1 && (*tail_flags(tail) & PAGE_FLAGS_CHECK_AT_PREP);
 	}
 	KUNIT_EXPECT_EQ(test, bad, 0);
 }
@@ -74,12 +80,9 @@ static void use_compound(struct page *page, unsigned int order)
 
 	folio_set_large_rmappable(folio);
 	folio_set_referenced(folio);
-	for (i = 1; i < 1 << order; i++) {
-		/* Swapping notes there where each page is. */
-		set_page_private(page + i, i);
-		if (i > 1)
-			set_bit(PG_arch_1, &page[i].flags);
-	}
+	/* The first has the order in its flags. */
+	for (i = 2; i < 1 << order; i++)
+		set_bit(PG_arch_1, tail_flags(page + i));
 }
 
 static void compound_again_test(struct kunit *test)

@@ -44,22 +44,16 @@
 #define SAMPLE_TIMEOUT_NS	(2 * NSEC_PER_MSEC)
 #define SAMPLE_PAUSE_US		500
 
-#define ASSUMED_COSTS {			\
-	.copy_page_ns = 400,		\
-	.helper_call_ns = 2000,		\
-	.helper_start_ns = 20000,	\
-}
-
 /* Until it is measured, and where no other CPU was idle to measure it with. */
-struct migrate_copy_costs migrate_copy_costs = ASSUMED_COSTS;
-
-#ifdef CONFIG_MIGRATE_COPY_JUDGE
-const struct migrate_copy_costs migrate_copy_assumed_costs = ASSUMED_COSTS;
-#endif
+struct migrate_copy_costs migrate_copy_costs = {
+	.copy_page_ns = 400,
+	.helper_call_ns = 2000,
+	.helper_start_ns = 20000,
+};
 
 static DEFINE_MUTEX(calibration_lock);
 
-static u64 time_with(const struct migrate_copy_costs *costs, u64 work_ns,
+static u64 cost_with(const struct migrate_copy_costs *costs, u64 work_ns,
 		     unsigned int nr)
 {
 	return (u64)nr * costs->helper_call_ns + costs->helper_start_ns +
@@ -88,9 +82,9 @@ unsigned int migrate_copy_best_helpers(const struct migrate_copy_costs *costs,
 				max(costs->helper_call_ns, 1U)));
 	nr = min(nr, max_helpers);
 	if (nr > 1 &&
-	    time_with(costs, work_ns, nr - 1) <= time_with(costs, work_ns, nr))
+	    cost_with(costs, work_ns, nr - 1) <= cost_with(costs, work_ns, nr))
 		nr--;
-	if (!nr || time_with(costs, work_ns, nr) > work_ns - work_ns / 10)
+	if (!nr || cost_with(costs, work_ns, nr) > work_ns - work_ns / 10)
 		return 0;
 	return nr;
 }
@@ -105,7 +99,7 @@ unsigned int migrate_copy_best_helpers(const struct migrate_copy_costs *costs,
  */
 u64 migrate_copy_cost(unsigned long nr_folios, unsigned long nr_pages)
 {
-	return (u64)READ_ONCE(migrate_copy_costs_in_use()->copy_page_ns) *
+	return (u64)READ_ONCE(migrate_copy_costs.copy_page_ns) *
 	       (nr_folios + nr_pages);
 }
 
@@ -115,22 +109,22 @@ struct sample {
 };
 
 /* The first step of a helper, which is all that it is called for. */
-static bool sample_step(struct migrate_copy_work *work)
+static bool cost_sample_step(struct migrate_copy_work *work)
 {
 	struct sample *sample = container_of(work, struct sample, work);
 
-	/* Pairs with the acquire in sample_helper(). */
+	/* Pairs with the acquire in cost_sample_helper(). */
 	smp_store_release(&sample->started, local_clock());
 	return false;
 }
 
 /* Call a helper, and wait for it. False if none was idle, or in time. */
-static bool sample_helper(u32 *call_ns, u32 *start_ns)
+static bool cost_sample_helper(u32 *call_ns, u32 *start_ns)
 {
 	struct sample sample = {};
 	u64 offered, called, now, started;
 
-	migrate_copy_work_init(&sample.work, sample_step);
+	migrate_copy_work_init(&sample.work, cost_sample_step);
 	offered = local_clock();
 	if (!migrate_copy_helpers_wake(&sample.work, NUMA_NO_NODE, 1))
 		return false;
@@ -139,7 +133,7 @@ static bool sample_helper(u32 *call_ns, u32 *start_ns)
 	do {
 		cpu_relax();
 		now = local_clock();
-		/* Pairs with the release in sample_step(). */
+		/* Pairs with the release in cost_sample_step(). */
 		started = smp_load_acquire(&sample.started);
 	} while (!started && now - offered < SAMPLE_TIMEOUT_NS);
 
@@ -152,7 +146,7 @@ static bool sample_helper(u32 *call_ns, u32 *start_ns)
 	return started;
 }
 
-static u32 sample_copy(struct page *to, struct page *from)
+static u32 cost_sample_copy(struct page *to, struct page *from)
 {
 	u64 start = local_clock();
 	int i;
@@ -162,21 +156,21 @@ static u32 sample_copy(struct page *to, struct page *from)
 	return (local_clock() - start) >> SAMPLE_ORDER;
 }
 
-static int compare_ns(const void *a, const void *b)
+static int cost_compare(const void *a, const void *b)
 {
 	u32 x = *(const u32 *)a, y = *(const u32 *)b;
 
 	return x < y ? -1 : x > y;
 }
 
-static u32 lower_quartile(u32 *ns, unsigned int nr)
+static u32 cost_lower_quartile(u32 *ns, unsigned int nr)
 {
-	sort(ns, nr, sizeof(*ns), compare_ns, NULL);
+	sort(ns, nr, sizeof(*ns), cost_compare, NULL);
 	return ns[nr / 4];
 }
 
 /* The speed of a copy to another node, where there is one. */
-static void calibrate_copy(void)
+static void cost_calibrate_copy(void)
 {
 	int near = numa_mem_id(), far = next_node_in(near, node_states[N_MEMORY]);
 	gfp_t gfp = GFP_KERNEL | __GFP_THISNODE | __GFP_NOWARN;
@@ -188,11 +182,11 @@ static void calibrate_copy(void)
 
 	if (from && to) {
 		for (i = 0; i < NR_SAMPLES; i++) {
-			ns[i] = sample_copy(to, from);
+			ns[i] = cost_sample_copy(to, from);
 			cond_resched();
 		}
 		WRITE_ONCE(migrate_copy_costs.copy_page_ns,
-			   max(lower_quartile(ns, NR_SAMPLES), 1U));
+			   max(cost_lower_quartile(ns, NR_SAMPLES), 1U));
 	}
 	if (from)
 		__free_pages(from, SAMPLE_ORDER);
@@ -200,20 +194,20 @@ static void calibrate_copy(void)
 		__free_pages(to, SAMPLE_ORDER);
 }
 
-static void calibrate_helpers(void)
+static void cost_calibrate_helpers(void)
 {
 	u32 call_ns[NR_SAMPLES], start_ns[NR_SAMPLES];
 	int i, nr = 0;
 
 	for (i = 0; i < NR_SAMPLES; i++) {
-		nr += sample_helper(&call_ns[nr], &start_ns[nr]);
+		nr += cost_sample_helper(&call_ns[nr], &start_ns[nr]);
 		/* Let the CPU become idle again. */
 		fsleep(SAMPLE_PAUSE_US);
 	}
 	if (nr < NR_SAMPLES / 2)
 		return;
-	WRITE_ONCE(migrate_copy_costs.helper_call_ns, lower_quartile(call_ns, nr));
-	WRITE_ONCE(migrate_copy_costs.helper_start_ns, lower_quartile(start_ns, nr));
+	WRITE_ONCE(migrate_copy_costs.helper_call_ns, cost_lower_quartile(call_ns, nr));
+	WRITE_ONCE(migrate_copy_costs.helper_start_ns, cost_lower_quartile(start_ns, nr));
 }
 
 /**
@@ -226,7 +220,7 @@ static void calibrate_helpers(void)
 void migrate_copy_calibrate(void)
 {
 	mutex_lock(&calibration_lock);
-	calibrate_copy();
-	calibrate_helpers();
+	cost_calibrate_copy();
+	cost_calibrate_helpers();
 	mutex_unlock(&calibration_lock);
 }

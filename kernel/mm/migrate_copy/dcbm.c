@@ -1136,7 +1136,7 @@ static struct dcbm_chan *free_slot(void)
 	if (i == MAX_CHANNELS)
 		return NULL;
 
-	dchan = kvzalloc(sizeof(*dchan), GFP_KERNEL);
+	dchan = kvzalloc_obj(*dchan);
 	if (!dchan)
 		return NULL;
 	dchan->slot = i;

@@ -260,7 +260,7 @@ static LIST_HEAD(quarantine);
 /* ns that a CPU needs to copy a page, on average; never 0. */
 static unsigned long cpu_page_ns = 1000;
 
-static void average(unsigned long *avg, u64 sample)
+static void engine_average(unsigned long *avg, u64 sample)
 {
 	unsigned long old = READ_ONCE(*avg);
 
@@ -270,7 +270,7 @@ static void average(unsigned long *avg, u64 sample)
 }
 
 /* The engine has not been tried: it may be faster by now. */
-static void fade(unsigned long *avg)
+static void engine_fade(unsigned long *avg)
 {
 	unsigned long old = READ_ONCE(*avg);
 
@@ -280,8 +280,8 @@ static void fade(unsigned long *avg)
 }
 
 /* A chunk has ended. Several jobs may do this at once: it is an estimate. */
-static void learn(struct migrate_copy_engine *engine,
-		  const struct migrate_copy_chunk *chunk, bool ok)
+static void engine_learn(struct migrate_copy_engine *engine,
+			 const struct migrate_copy_chunk *chunk, bool ok)
 {
 	u64 ns = ktime_get_ns() - chunk->claimed_ns;
 	unsigned long avg = READ_ONCE(engine->chunk_ns);
@@ -300,15 +300,15 @@ static void learn(struct migrate_copy_engine *engine,
 			return;
 	}
 	/* One alone may have been lucky: it is taken for a third of what may come. */
-	average(&engine->chunk_dev, avg > ns ? avg - ns : ns - avg);
-	average(&engine->chunk_ns, ns);
-	average(&engine->chunk_pages, (u64)pages << PAGES_SHIFT);
+	engine_average(&engine->chunk_dev, avg > ns ? avg - ns : ns - avg);
+	engine_average(&engine->chunk_ns, ns);
+	engine_average(&engine->chunk_pages, (u64)pages << PAGES_SHIFT);
 	if (learned < LEARN_CHUNKS)
 		WRITE_ONCE(engine->learned, learned + 1);
 }
 
-static void count(struct migrate_copy_engine *engine, enum engine_stat stat,
-		  unsigned long nr)
+static void engine_count(struct migrate_copy_engine *engine, enum engine_stat stat,
+			 unsigned long nr)
 {
 	atomic_long_add(nr, &engine->stats[stat]);
 }
@@ -318,7 +318,7 @@ static void count(struct migrate_copy_engine *engine, enum engine_stat stat,
  */
 
 /* Base pages that nobody has claimed. */
-static unsigned long job_rest(const struct migrate_copy_job *job)
+static unsigned long offload_rest(const struct migrate_copy_job *job)
 {
 	u64 cursor = atomic64_read(&job->cursor);
 	unsigned long rest = 0;
@@ -330,8 +330,8 @@ static unsigned long job_rest(const struct migrate_copy_job *job)
 }
 
 /* How much of the rest an engine may claim, see the top of this file. */
-static unsigned long fair_part(const struct migrate_copy_offload *o,
-			       const struct migrate_copy_engine *engine,
+static unsigned long share_fair_part(const struct migrate_copy_offload *o,
+				     const struct migrate_copy_engine *engine,
 			       unsigned long rest, unsigned int inflight)
 {
 	u64 ns = READ_ONCE(engine->chunk_ns), others, pages;
@@ -339,8 +339,6 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 
 	if (!cpus)
 		return DIV_ROUND_UP(rest, 1 + inflight);
-	if (migrate_copy_without(MIGRATE_COPY_ENGINE_MODEL))
-		return rest;
 	if (READ_ONCE(engine->learned) < TRY_CHUNKS || !ns)
 		return rest < 1 + inflight + cpus ? rest && !inflight :
 		       rest / (1 + inflight + cpus);
@@ -354,35 +352,34 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 }
 
 /* A job has been done without the engine, which may be faster by the next one. */
-static void passed_over(struct migrate_copy_engine *engine)
+static void engine_passed_over(struct migrate_copy_engine *engine)
 {
-	fade(&engine->chunk_ns);
-	fade(&engine->chunk_dev);
+	engine_fade(&engine->chunk_ns);
+	engine_fade(&engine->chunk_dev);
 }
 
 /* Too slow for any part of a job? */
-static bool too_slow(const struct migrate_copy_offload *o,
-		     const struct migrate_copy_engine *engine)
+static bool engine_too_slow(const struct migrate_copy_offload *o,
+			    const struct migrate_copy_engine *engine)
 {
-	return !fair_part(o, engine, o->info->pages, 0);
+	return !share_fair_part(o, engine, o->info->pages, 0);
 }
 
 /* The most that an engine may claim at a time. */
-static unsigned long most(const struct migrate_copy_share *share)
+static unsigned long share_most(const struct migrate_copy_share *share)
 {
 	const struct migrate_copy_engine *engine = share->engine;
 	unsigned int learned = READ_ONCE(engine->learned);
 	unsigned long pages;
 
 	pages = READ_ONCE(engine->chunk_kb) * SZ_1K / PAGE_SIZE;
-	if (!READ_ONCE(share->offload->cpus) || learned >= LEARN_CHUNKS ||
-	    migrate_copy_without(MIGRATE_COPY_ENGINE_MODEL))
+	if (!READ_ONCE(share->offload->cpus) || learned >= LEARN_CHUNKS)
 		return pages;
 	return share->inflight > learned / 4 ? 0 : min(pages, LEARN_PAGES);
 }
 
 /* Add pages to a chunk; returns false if they would need one range too many. */
-static bool extend_chunk(struct migrate_copy_chunk *chunk, struct page *dst,
+static bool chunk_extend(struct migrate_copy_chunk *chunk, struct page *dst,
 			 struct page *src, unsigned int nr)
 {
 	struct migrate_copy_range *last = NULL;
@@ -405,8 +402,8 @@ static bool extend_chunk(struct migrate_copy_chunk *chunk, struct page *dst,
 }
 
 /* Take up to max_pages off the cursor; returns false if it is at the end. */
-static bool take(struct migrate_copy_job *job, struct migrate_copy_chunk *chunk,
-		 unsigned long max_pages)
+static bool chunk_take(struct migrate_copy_job *job, struct migrate_copy_chunk *chunk,
+		       unsigned long max_pages)
 {
 	s64 cursor = atomic64_read(&job->cursor);
 	unsigned int pair, page;
@@ -424,7 +421,7 @@ static bool take(struct migrate_copy_job *job, struct migrate_copy_chunk *chunk,
 
 			left = folio_nr_pages(src) - page;
 			nr = min(left, max_pages - chunk->nr_pages);
-			if (!extend_chunk(chunk, folio_page(dst, page),
+			if (!chunk_extend(chunk, folio_page(dst, page),
 					  folio_page(src, page), nr))
 				break;
 			page += nr;
@@ -480,9 +477,9 @@ bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
 	    o->inflight + o->nr_failed >= MAX_INFLIGHT)
 		goto unlock;
 
-	want = fair_part(o, engine, job_rest(o->job), o->inflight);
-	want = min3(want, most(share), (unsigned long)max_pages);
-	if (!want || !take(o->job, chunk, want))
+	want = share_fair_part(o, engine, offload_rest(o->job), o->inflight);
+	want = min3(want, share_most(share), (unsigned long)max_pages);
+	if (!want || !chunk_take(o->job, chunk, want))
 		goto unlock;
 
 	chunk->share = share;
@@ -518,8 +515,8 @@ int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk)
 
 		for (page = 0; page < range->nr && !err; page++)
 			err = migrate_copy_job_page(job,
-						    nth_page(range->dst, page),
-						    nth_page(range->src, page));
+						    range->dst + page,
+						    range->src + page);
 	}
 	/* Also after an error: the caller will copy there. */
 	if (job->nontemporal)
@@ -530,7 +527,7 @@ int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk)
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_copy);
 
 /* A chunk ends. The last one that does lets the caller go, once we unlock. */
-static void end_chunk(struct migrate_copy_share *share)
+static void chunk_end(struct migrate_copy_share *share)
 {
 	struct migrate_copy_offload *o = share->offload;
 
@@ -558,12 +555,12 @@ void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok)
 	unsigned long flags;
 
 	/* While the chunk is in flight, so that the engine stays. */
-	count(engine, ENGINE_CHUNKS, 1);
+	engine_count(engine, ENGINE_CHUNKS, 1);
 	if (ok)
-		count(engine, ENGINE_BYTES, chunk->nr_pages * PAGE_SIZE);
+		engine_count(engine, ENGINE_BYTES, chunk->nr_pages * PAGE_SIZE);
 	else
-		count(engine, ENGINE_FAILED, 1);
-	learn(engine, chunk, ok);
+		engine_count(engine, ENGINE_FAILED, 1);
+	engine_learn(engine, chunk, ok);
 
 	spin_lock_irqsave(&o->lock, flags);
 	if (ok) {
@@ -573,7 +570,7 @@ void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok)
 		o->failed[o->nr_failed].nr = chunk->nr_pages;
 		o->nr_failed++;
 	}
-	end_chunk(share);
+	chunk_end(share);
 	spin_unlock_irqrestore(&o->lock, flags);
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_return);
@@ -599,8 +596,8 @@ EXPORT_SYMBOL_GPL(migrate_copy_share_kick);
  */
 
 /* Get or put each folio that a chunk writes to, once for each range. */
-static void visit_dst(struct migrate_copy_chunk *chunk,
-		      void (*fn)(struct folio *folio))
+static void chunk_visit_dst(struct migrate_copy_chunk *chunk,
+			    void (*fn)(struct folio *folio))
 {
 	unsigned int i, page;
 
@@ -608,7 +605,7 @@ static void visit_dst(struct migrate_copy_chunk *chunk,
 		struct migrate_copy_range *range = &chunk->ranges[i];
 
 		for (page = 0; page < range->nr;) {
-			struct page *first = nth_page(range->dst, page);
+			struct page *first = range->dst + page;
 			struct folio *folio = page_folio(first);
 
 			page += folio_nr_pages(folio) -
@@ -633,11 +630,11 @@ void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk)
 	long left = chunk->nr_pages + CURSOR_PAGE(chunk->first);
 	unsigned long flags;
 
-	count(chunk->engine, ENGINE_LOST, 1);
-	learn(chunk->engine, chunk, false);
-	chunk->held = !migrate_copy_broken(MIGRATE_COPY_BREAK_HELD);
+	engine_count(chunk->engine, ENGINE_LOST, 1);
+	engine_learn(chunk->engine, chunk, false);
+	chunk->held = true;
 	if (chunk->held)
-		visit_dst(chunk, folio_get);
+		chunk_visit_dst(chunk, folio_get);
 	spin_lock_irqsave(&quarantine_lock, flags);
 	list_add(&chunk->quarantine, &quarantine);
 	atomic_inc(&chunk->engine->quarantined);
@@ -649,7 +646,7 @@ void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk)
 		__set_bit(pair, &o->lost);
 		left -= folio_nr_pages(o->job->pairs[pair].src);
 	}
-	end_chunk(share);
+	chunk_end(share);
 	spin_unlock_irqrestore(&o->lock, flags);
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_lost);
@@ -668,15 +665,15 @@ void migrate_copy_chunk_stopped(struct migrate_copy_chunk *chunk)
 	list_del(&chunk->quarantine);
 	spin_unlock_irq(&quarantine_lock);
 	if (chunk->held)
-		visit_dst(chunk, folio_put);
+		chunk_visit_dst(chunk, folio_put);
 	/* The engine may go with the last one. */
 	if (atomic_dec_and_test(&engine->quarantined))
 		wake_up_var(&engine->quarantined);
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_stopped);
 
-static bool writes_to(const struct migrate_copy_chunk *chunk,
-		      struct folio *dst)
+static bool chunk_writes_to(const struct migrate_copy_chunk *chunk,
+			    struct folio *dst)
 {
 	unsigned long first = folio_pfn(dst), end = first + folio_nr_pages(dst);
 	unsigned int i;
@@ -703,13 +700,12 @@ bool __migrate_copy_quarantined(struct folio *dst)
 	unsigned long flags;
 	bool found = false;
 
-	if (list_empty(&quarantine) ||
-	    migrate_copy_broken(MIGRATE_COPY_BREAK_QUARANTINE))
+	if (list_empty(&quarantine))
 		return false;
 
 	spin_lock_irqsave(&quarantine_lock, flags);
 	list_for_each_entry(chunk, &quarantine, quarantine) {
-		found = writes_to(chunk, dst);
+		found = chunk_writes_to(chunk, dst);
 		if (found)
 			break;
 	}
@@ -721,8 +717,8 @@ bool __migrate_copy_quarantined(struct folio *dst)
  * Jobs
  */
 
-static bool suits(const struct migrate_copy_engine *engine,
-		  const struct migrate_copy_info *info)
+static bool engine_suits(const struct migrate_copy_engine *engine,
+			 const struct migrate_copy_info *info)
 {
 	const struct migrate_copy_engine_ops *ops = engine->desc->ops;
 
@@ -751,7 +747,7 @@ static void offload_init(struct migrate_copy_offload *o,
 }
 
 /* Under SRCU until the job is through. */
-static void find_engines(struct migrate_copy_offload *o)
+static void offload_find_engines(struct migrate_copy_offload *o)
 {
 	struct migrate_copy_engine *engine;
 
@@ -763,8 +759,8 @@ static void find_engines(struct migrate_copy_offload *o)
 			break;
 		if (!READ_ONCE(engine->offloading))
 			continue;
-		if (!suits(engine, o->info)) {
-			count(engine, ENGINE_REFUSED, 1);
+		if (!engine_suits(engine, o->info)) {
+			engine_count(engine, ENGINE_REFUSED, 1);
 			continue;
 		}
 		share->engine = engine;
@@ -779,7 +775,7 @@ static void find_engines(struct migrate_copy_offload *o)
 	}
 }
 
-static void start_engines(struct migrate_copy_offload *o)
+static void offload_start_engines(struct migrate_copy_offload *o)
 {
 	unsigned int i = 0;
 
@@ -787,14 +783,14 @@ static void start_engines(struct migrate_copy_offload *o)
 		struct migrate_copy_share *share = &o->shares[i];
 		struct migrate_copy_engine *engine = share->engine;
 
-		if (too_slow(o, engine)) {
-			passed_over(engine);
+		if (engine_too_slow(o, engine)) {
+			engine_passed_over(engine);
 		} else if (engine->desc->ops->start(engine->priv, share)) {
-			count(engine, ENGINE_JOBS, 1);
+			engine_count(engine, ENGINE_JOBS, 1);
 			i++;
 			continue;
 		}
-		count(engine, ENGINE_REFUSED, 1);
+		engine_count(engine, ENGINE_REFUSED, 1);
 		/* It knows nothing of the share: the next one can have it. */
 		o->nr_shares--;
 		if (i < o->nr_shares)
@@ -802,7 +798,7 @@ static void start_engines(struct migrate_copy_offload *o)
 	}
 }
 
-static bool poll(struct migrate_copy_share *share)
+static bool share_poll(struct migrate_copy_share *share)
 {
 	struct migrate_copy_engine *engine = share->engine;
 
@@ -814,7 +810,7 @@ static bool poll(struct migrate_copy_share *share)
  * Wait until no chunk of a share is in flight; with alone, for as long as it
  * makes progress. Returns false when that takes too long.
  */
-static bool wait_for_chunks(struct migrate_copy_share *share, bool alone)
+static bool offload_wait(struct migrate_copy_share *share, bool alone)
 {
 	unsigned long timeout = READ_ONCE(share->engine->timeout_ms);
 	struct migrate_copy_offload *o = share->offload;
@@ -829,7 +825,7 @@ static bool wait_for_chunks(struct migrate_copy_share *share, bool alone)
 
 		/* What is kicked from here on is either seen now, or by the wait. */
 		xchg(&share->kicked, false);
-		polling = poll(share);
+		polling = share_poll(share);
 		ns = ktime_get_ns();
 		now = READ_ONCE(share->returned);
 		if (alone && now != returned)
@@ -853,24 +849,24 @@ static bool wait_for_chunks(struct migrate_copy_share *share, bool alone)
 }
 
 /* Leave the job to an engine that wants it alone, for as long as that goes well. */
-static void leave_to_engines(struct migrate_copy_offload *o)
+static void offload_leave_to_engines(struct migrate_copy_offload *o)
 {
 	unsigned int i;
 
 	for (i = 0; i < o->nr_shares; i++)
-		wait_for_chunks(&o->shares[i], true);
+		offload_wait(&o->shares[i], true);
 	WRITE_ONCE(o->cpus, 1);
 }
 
-static void poll_engines(struct migrate_copy_offload *o)
+static void offload_poll(struct migrate_copy_offload *o)
 {
 	unsigned int i;
 
 	for (i = 0; i < o->nr_shares; i++)
-		poll(&o->shares[i]);
+		share_poll(&o->shares[i]);
 }
 
-static void close_shares(struct migrate_copy_offload *o)
+static void offload_close(struct migrate_copy_offload *o)
 {
 	unsigned int i;
 
@@ -880,41 +876,41 @@ static void close_shares(struct migrate_copy_offload *o)
 	spin_unlock_irq(&o->lock);
 }
 
-static void end_share(struct migrate_copy_share *share)
+static void share_end(struct migrate_copy_share *share)
 {
 	struct migrate_copy_engine *engine = share->engine;
 	const struct migrate_copy_engine_ops *ops = engine->desc->ops;
 
-	if (!wait_for_chunks(share, false)) {
-		count(engine, ENGINE_TIMEOUTS, 1);
+	if (!offload_wait(share, false)) {
+		engine_count(engine, ENGINE_TIMEOUTS, 1);
 		if (ops->stop) {
 			ops->stop(engine->priv, share);
-			wait_for_chunks(share, false);
+			offload_wait(share, false);
 		}
 	}
 	ops->end(engine->priv, share);
 	/* There was nothing left for it. */
 	if (!READ_ONCE(share->returned))
-		passed_over(engine);
+		engine_passed_over(engine);
 
 	/* Without a driver's mistake there is nothing to wait for. */
 	while (WARN_ON_ONCE(READ_ONCE(share->inflight)))
 		fsleep(USEC_PER_MSEC);
 }
 
-static void end_engines(struct migrate_copy_offload *o)
+static void offload_end_engines(struct migrate_copy_offload *o)
 {
 	unsigned int i;
 
-	close_shares(o);
+	offload_close(o);
 	for (i = 0; i < o->nr_shares; i++)
-		end_share(&o->shares[i]);
+		share_end(&o->shares[i]);
 	/* Let whoever ended the last chunk leave. */
 	spin_lock_irq(&o->lock);
 	spin_unlock_irq(&o->lock);
 }
 
-static void copy_timed(struct migrate_copy_offload *o)
+static void offload_copy_timed(struct migrate_copy_offload *o)
 {
 	struct migrate_copy_job *job = o->job;
 	unsigned long nr;
@@ -924,14 +920,14 @@ static void copy_timed(struct migrate_copy_offload *o)
 		ns = ktime_get_ns();
 		nr = migrate_copy_job_chunk(job);
 		if (nr)
-			average(&cpu_page_ns, div_u64(ktime_get_ns() - ns, nr));
+			engine_average(&cpu_page_ns, div_u64(ktime_get_ns() - ns, nr));
 		job->caller_pages += nr;
-		poll_engines(o);
+		offload_poll(o);
 		cond_resched();
 	} while (nr);
 }
 
-static void copy_failed(struct migrate_copy_offload *o)
+static void offload_copy_failed(struct migrate_copy_offload *o)
 {
 	unsigned int i;
 
@@ -970,19 +966,19 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 
 	offload_init(&o, job, info);
 	idx = srcu_read_lock(&engines_srcu);
-	find_engines(&o);
+	offload_find_engines(&o);
 	if (!o.exclusive)
 		woken = migrate_copy_job_share(job, team, info->dst_nid,
 					       max_helpers);
 	o.cpus = o.exclusive ? 0 : 1 + woken;
-	start_engines(&o);
+	offload_start_engines(&o);
 	if (o.exclusive)
-		leave_to_engines(&o);
-	copy_timed(&o);
-	end_engines(&o);
+		offload_leave_to_engines(&o);
+	offload_copy_timed(&o);
+	offload_end_engines(&o);
 	srcu_read_unlock(&engines_srcu, idx);
 
-	copy_failed(&o);
+	offload_copy_failed(&o);
 	if (!o.exclusive)
 		migrate_copy_job_unshare(job, team);
 
@@ -1009,7 +1005,7 @@ static struct migrate_copy_engine *to_engine(struct kobject *kobj)
 }
 
 /* Forget how fast an engine is: its first chunks are those of a new one. */
-static void forget(struct migrate_copy_engine *engine)
+static void engine_forget(struct migrate_copy_engine *engine)
 {
 	WRITE_ONCE(engine->chunk_ns, 0);
 	WRITE_ONCE(engine->chunk_dev, 0);
@@ -1034,7 +1030,7 @@ void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable)
 	if (engine->offloading == enable)
 		return;
 	if (enable)
-		forget(engine);
+		engine_forget(engine);
 	WRITE_ONCE(engine->offloading, enable);
 	if (enable)
 		static_branch_inc(&migrate_copy_offload_key);
@@ -1062,7 +1058,7 @@ static ssize_t offloading_store(struct kobject *kobj,
 
 static struct kobj_attribute offloading_attr = __ATTR_RW(offloading);
 
-static unsigned int max_chunk_kb(const struct migrate_copy_engine *engine)
+static unsigned int engine_max_chunk_kb(const struct migrate_copy_engine *engine)
 {
 	unsigned int pages = engine->desc->max_chunk_pages;
 
@@ -1076,7 +1072,7 @@ static unsigned int max_chunk_kb(const struct migrate_copy_engine *engine)
  * @attr: Its attribute.
  * @offset: Where it is in the engine.
  * @min: Its smallest value.
- * @max: Its largest value; that of chunk_kb is max_chunk_kb(), if less.
+ * @max: Its largest value; that of chunk_kb is engine_max_chunk_kb(), if less.
  */
 struct engine_knob {
 	struct kobj_attribute attr;
@@ -1107,7 +1103,7 @@ static ssize_t knob_store(struct kobject *kobj, struct kobj_attribute *attr,
 	unsigned int value, max = knob->max;
 
 	if (knob_value(kobj, knob) == &engine->chunk_kb)
-		max = min(max, max_chunk_kb(engine));
+		max = min(max, engine_max_chunk_kb(engine));
 	if (kstrtouint(buf, 10, &value) || value < knob->min || value > max)
 		return -EINVAL;
 	WRITE_ONCE(*knob_value(kobj, knob), value);
@@ -1237,7 +1233,7 @@ static const struct kobj_type engine_ktype = {
 	.default_groups = engine_groups,
 };
 
-static bool name_taken(const char *name)
+static bool engine_name_taken(const char *name)
 {
 	struct migrate_copy_engine *engine;
 
@@ -1248,14 +1244,14 @@ static bool name_taken(const char *name)
 	return false;
 }
 
-static int add_engine(struct migrate_copy_engine *engine)
+static int engine_add(struct migrate_copy_engine *engine)
 {
 	int err;
 
 	guard(mutex)(&engines_lock);
 	if (!engines_kobj)
 		return -ENODEV;
-	if (name_taken(engine->desc->name))
+	if (engine_name_taken(engine->desc->name))
 		return -EEXIST;
 
 	err = kobject_add(&engine->kobj, engines_kobj, "%s", engine->desc->name);
@@ -1291,17 +1287,17 @@ migrate_copy_engine_register(const struct migrate_copy_engine_desc *desc,
 	    !desc->ops || !desc->ops->start || !desc->ops->end)
 		return ERR_PTR(-EINVAL);
 
-	engine = kzalloc(sizeof(*engine), GFP_KERNEL);
+	engine = kzalloc_obj(*engine);
 	if (!engine)
 		return ERR_PTR(-ENOMEM);
 
 	engine->desc = desc;
 	engine->priv = priv;
 	engine->min_kb = DEFAULT_MIN_KB;
-	engine->chunk_kb = min(DEFAULT_CHUNK_KB, max_chunk_kb(engine));
+	engine->chunk_kb = min(DEFAULT_CHUNK_KB, engine_max_chunk_kb(engine));
 	engine->timeout_ms = DEFAULT_TIMEOUT_MS;
 	kobject_init(&engine->kobj, &engine_ktype);
-	err = add_engine(engine);
+	err = engine_add(engine);
 	if (err) {
 		kobject_put(&engine->kobj);
 		return ERR_PTR(err);
@@ -1352,7 +1348,7 @@ void migrate_copy_engine_tune(struct migrate_copy_engine *engine, bool exclusive
 {
 	WRITE_ONCE(engine->exclusive, exclusive);
 	WRITE_ONCE(engine->timeout_ms, timeout_ms);
-	forget(engine);
+	engine_forget(engine);
 }
 #endif
 

@@ -372,7 +372,7 @@ static void engine_copies(struct kunit *test)
 /* More folios than a chunk has ranges; and a large folio, which needs one. */
 static void ranges(struct kunit *test)
 {
-	static const unsigned int orders[MIGRATE_COPY_WINDOW];
+	static const unsigned int orders[MIGRATE_COPY_SET];
 	static const unsigned int one[] = { CHUNK_ORDER };
 	struct folio_set *set = copy_test_alloc(test, orders, ARRAY_SIZE(orders));
 	struct folio_set *large = copy_test_alloc(test, one, 1);
@@ -412,8 +412,8 @@ static void neighbours(struct kunit *test)
 	split_page(src, CHUNK_ORDER);
 	split_page(dst, CHUNK_ORDER);
 	for (i = 0; i < CHUNK_PAGES; i++) {
-		set->pairs[i].src = page_folio(nth_page(src, i));
-		set->pairs[i].dst = page_folio(nth_page(dst, i));
+		set->pairs[i].src = page_folio(src + i);
+		set->pairs[i].dst = page_folio(dst + i);
 	}
 	set->nr = CHUNK_PAGES;
 	set->pages = CHUNK_PAGES;

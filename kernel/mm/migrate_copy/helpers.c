@@ -45,6 +45,8 @@
 #include <linux/sched/topology.h>
 #include <linux/topology.h>
 #include <linux/workqueue.h>
+
+#define CREATE_TRACE_POINTS
 #include <trace/events/migrate_copy.h>
 
 #include "internal.h"
@@ -100,28 +102,28 @@ struct helper_search {
 };
 
 #ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
-static bool test_any_cpu(void)
+static bool helper_test_any_cpu(void)
 {
 	return READ_ONCE(migrate_copy_test.any_cpu);
 }
 
-static bool test_no_spin(void)
+static bool helper_test_no_spin(void)
 {
 	return READ_ONCE(migrate_copy_test.no_spin);
 }
 #else
-static bool test_any_cpu(void)
+static bool helper_test_any_cpu(void)
 {
 	return false;
 }
 
-static bool test_no_spin(void)
+static bool helper_test_no_spin(void)
 {
 	return false;
 }
 #endif
 
-static void help(struct work_struct *item);
+static void helper_fn(struct work_struct *item);
 
 /*
  * The CPUs that may help: those of the caller's cpuset, which is what bounds the
@@ -132,7 +134,7 @@ static void help(struct work_struct *item);
  * The lock in there is a spinlock under which nothing is allocated or waited
  * for; the page allocator takes it, too.
  */
-static void find_allowed(struct task_struct *caller, struct cpumask *allowed)
+static void helper_allowed_cpus(struct task_struct *caller, struct cpumask *allowed)
 {
 	if (!cpusets_enabled() || caller->flags & PF_KTHREAD) {
 		cpumask_copy(allowed, cpu_online_mask);
@@ -146,13 +148,13 @@ static void find_allowed(struct task_struct *caller, struct cpumask *allowed)
  * Be no more than the caller is: on no CPU that its cpuset does not have, and with
  * no higher priority, however idle the CPU may be at the moment. Says if it can.
  */
-static bool be_as_caller(struct migrate_copy_helper *me,
-			 const struct migrate_copy_work *work)
+static bool helper_be_as_caller(struct migrate_copy_helper *me,
+				const struct migrate_copy_work *work)
 {
 	struct task_struct *caller = work->caller;
 
 	cpumask_copy(&me->mine, current->cpus_ptr);
-	find_allowed(caller, &me->callers);
+	helper_allowed_cpus(caller, &me->callers);
 	me->moved = !cpumask_subset(&me->mine, &me->callers);
 	if (me->moved &&
 	    (!cpumask_and(&me->callers, &me->callers, &me->mine) ||
@@ -172,7 +174,7 @@ static bool be_as_caller(struct migrate_copy_helper *me,
 	return true;
 }
 
-static void be_myself(struct migrate_copy_helper *me)
+static void helper_be_itself(struct migrate_copy_helper *me)
 {
 	if (me->demoted)
 		sched_set_normal(current, me->nice);
@@ -194,14 +196,14 @@ bool migrate_copy_may_help(const struct migrate_copy_work *work)
 {
 	if (need_resched())
 		return false;
-	return work->highpri || test_any_cpu() || single_task_running();
+	return work->highpri || helper_test_any_cpu() || single_task_running();
 }
 
 /*
  * Is there enough left of the caller's bandwidth? A step may take longer than what has
  * been borrowed: that is paid later.
  */
-static bool afford(struct migrate_copy_work *work, u64 used, u64 *borrowed)
+static bool helper_afford(struct migrate_copy_work *work, u64 used, u64 *borrowed)
 {
 	while (*borrowed <= used) {
 		if (!sched_borrow_runtime(work->caller, BORROW_NS))
@@ -212,7 +214,7 @@ static bool afford(struct migrate_copy_work *work, u64 used, u64 *borrowed)
 }
 
 /* Somebody has left the work, which is not to be touched any more. */
-static void leave(struct migrate_copy_work *work)
+static void work_leave(struct migrate_copy_work *work)
 {
 	if (atomic_dec_and_test(&work->busy))
 		complete(&work->left);
@@ -222,7 +224,7 @@ static void leave(struct migrate_copy_work *work)
  * Do steps of the work in the slot until none is left, or until the CPU has
  * somebody else to run: the caller does the rest, or asks again.
  */
-static void help(struct work_struct *item)
+static void helper_fn(struct work_struct *item)
 {
 	struct migrate_copy_helper *me =
 		container_of(item, struct migrate_copy_helper, item);
@@ -235,15 +237,15 @@ static void help(struct work_struct *item)
 		return;
 
 	start = task_sched_runtime(current);
-	if (!be_as_caller(me, work))
+	if (!helper_be_as_caller(me, work))
 		goto left;
 	trace_migrate_copy_help(work->batches);
 	while (!READ_ONCE(work->ends) && migrate_copy_may_help(work) &&
-	       afford(work, used, &borrowed) && work->step(work)) {
+	       helper_afford(work, used, &borrowed) && work->step(work)) {
 		cond_resched();
 		used = task_sched_runtime(current) - start;
 	}
-	be_myself(me);
+	helper_be_itself(me);
 	used = task_sched_runtime(current) - start;
 	if (borrowed != used)
 		sched_return_runtime(work->caller, borrowed - used);
@@ -251,11 +253,11 @@ static void help(struct work_struct *item)
 left:
 	/* Who is the next to be helped finds all of it in order. */
 	smp_store_release(&me->slot, NULL);
-	leave(work);
+	work_leave(work);
 }
 
 /* Offer the work to one CPU, unless its slot is taken. */
-static bool offer(struct migrate_copy_work *work, int cpu)
+static bool work_offer(struct migrate_copy_work *work, int cpu)
 {
 	struct migrate_copy_helper *h = &per_cpu(helpers, cpu);
 	struct migrate_copy_work *none = NULL;
@@ -276,8 +278,14 @@ static bool offer(struct migrate_copy_work *work, int cpu)
 	return true;
 }
 
+/* Would the CPU begin at once? Not if it is a virtual one that does not run. */
+static bool helper_cpu_idle(int cpu)
+{
+	return idle_cpu(cpu) && !vcpu_is_preempted(cpu);
+}
+
 /* Does it run what no workqueue takes the CPU from, and no chunk should delay? */
-static bool runs_realtime(int cpu)
+static bool helper_cpu_realtime(int cpu)
 {
 	bool realtime;
 
@@ -287,57 +295,57 @@ static bool runs_realtime(int cpu)
 	return realtime;
 }
 
-static enum migrate_copy_cpu_use use_of(struct migrate_copy_search *s, int cpu)
+static enum migrate_copy_cpu_use helper_cpu_use(struct migrate_copy_search *s, int cpu)
 {
 	if (!cpu_online(cpu))
 		return MIGRATE_COPY_CPU_OFFLINE;
 	if (cpu == s->this_cpu || READ_ONCE(per_cpu(helpers, cpu).slot))
 		return MIGRATE_COPY_CPU_TAKEN;
-	if (test_any_cpu())
+	if (helper_test_any_cpu())
 		return MIGRATE_COPY_CPU_IDLE;
 	if (cpu_is_isolated(cpu) || !housekeeping_cpu(cpu, HK_TYPE_WQ))
 		return MIGRATE_COPY_CPU_TAKEN;
-	if (s->busy_too && runs_realtime(cpu))
+	if (s->busy_too && helper_cpu_realtime(cpu))
 		return MIGRATE_COPY_CPU_TAKEN;
-	return available_idle_cpu(cpu) ? MIGRATE_COPY_CPU_IDLE :
+	return helper_cpu_idle(cpu) ? MIGRATE_COPY_CPU_IDLE :
 					 MIGRATE_COPY_CPU_BUSY;
 }
 
-static bool take_cpu(struct migrate_copy_search *s, int cpu)
+static bool helper_take_cpu(struct migrate_copy_search *s, int cpu)
 {
 	struct migrate_copy_work *work =
 		container_of(s, struct helper_search, search)->work;
 
-	if (!offer(work, cpu))
+	if (!work_offer(work, cpu))
 		return false;
 	work->cpus[work->nr_cpus++] = cpu;
 	trace_migrate_copy_wake(cpu, s->nid, s->busy_too);
 	return true;
 }
 
-static const struct cpumask *cpus_of_node(int nid)
+static const struct cpumask *helper_cpus_of_node(int nid)
 {
 	return cpumask_of_node(nid);
 }
 
-static const struct cpumask *siblings_of(int cpu)
+static const struct cpumask *helper_siblings(int cpu)
 {
 	return topology_sibling_cpumask(cpu);
 }
 
-static int distance_of(int from, int to)
+static int helper_distance(int from, int to)
 {
 	return node_distance(from, to);
 }
 
 static const struct migrate_copy_cpus this_machine = {
 	.nodes = &node_states[N_CPU],
-	.of_node = cpus_of_node,
-	.siblings = siblings_of,
-	.distance = distance_of,
+	.of_node = helper_cpus_of_node,
+	.siblings = helper_siblings,
+	.distance = helper_distance,
 	.share_cache = cpus_share_cache,
-	.use = use_of,
-	.take = take_cpu,
+	.use = helper_cpu_use,
+	.take = helper_take_cpu,
 };
 
 /**
@@ -406,7 +414,7 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 	s->this_cpu = smp_processor_id();
 	if (s->nid == NUMA_NO_NODE)
 		s->nid = numa_node_id();
-	find_allowed(work->caller, s->left);
+	helper_allowed_cpus(work->caller, s->left);
 	cpumask_clear_cpu(s->this_cpu, s->left);
 	migrate_copy_place(s);
 	local_unlock(&masks.lock);
@@ -438,8 +446,8 @@ void migrate_copy_helpers_wake_again(struct migrate_copy_work *work)
 		if (READ_ONCE(per_cpu(helpers, cpu).slot) || !cpu_online(cpu) ||
 		    cpu == raw_smp_processor_id())
 			continue;
-		if ((work->highpri || test_any_cpu() ||
-		     available_idle_cpu(cpu)) && offer(work, cpu))
+		if ((work->highpri || helper_test_any_cpu() ||
+		     helper_cpu_idle(cpu)) && work_offer(work, cpu))
 			break;
 	}
 }
@@ -477,7 +485,7 @@ void migrate_copy_charge(u64 ns)
 }
 
 /* Take the work back from a CPU; says if it had not begun. */
-static bool retract(struct migrate_copy_work *work, int cpu)
+static bool work_retract(struct migrate_copy_work *work, int cpu)
 {
 	struct migrate_copy_helper *h = &per_cpu(helpers, cpu);
 
@@ -496,12 +504,12 @@ static bool retract(struct migrate_copy_work *work, int cpu)
  */
 void migrate_copy_helpers_retract(struct migrate_copy_work *work)
 {
-	unsigned int spins = test_no_spin() ? 0 : LEAVE_SPINS, i;
+	unsigned int spins = helper_test_no_spin() ? 0 : LEAVE_SPINS, i;
 	u64 ns;
 
 	WRITE_ONCE(work->ends, true);
 	for (i = 0; i < work->nr_cpus; i++) {
-		if (retract(work, work->cpus[i]))
+		if (work_retract(work, work->cpus[i]))
 			atomic_dec(&work->busy);
 	}
 
@@ -547,7 +555,7 @@ int __init migrate_copy_helpers_init(void)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		INIT_WORK(&per_cpu(helpers, cpu).item, help);
+		INIT_WORK(&per_cpu(helpers, cpu).item, helper_fn);
 
 	helper_wq[MIGRATE_COPY_NORMAL] = make_workqueue("migrate_copy", 0);
 	if (helper_wq[MIGRATE_COPY_NORMAL])

@@ -10,19 +10,18 @@
 #include <linux/atomic.h>
 #include <linux/cpumask.h>
 #include <linux/jump_label.h>
-#include <linux/migrate_copy.h>
 #include <linux/migrate_copy_engine.h>
 #include <linux/mm_types.h>
 #include <linux/nodemask.h>
 #include <linux/types.h>
 
-struct dentry;
+#include "migrate_copy.h"
 
 /*
  * Folio pairs of one job. They lie on the caller's stack, 16 bytes each, and
  * have one bit each in migrate_copy_job.failed.
  */
-#define MIGRATE_COPY_WINDOW	64
+#define MIGRATE_COPY_SET	64
 
 /* Limits of the knobs. */
 #define MIGRATE_COPY_MIN_CHUNK_KB	(PAGE_SIZE / SZ_1K)
@@ -64,7 +63,7 @@ struct migrate_copy_pair {
  * @node: In the list of its team.
  * @users: How many helpers are at it.
  * @pairs: What to copy; each destination as large as its source.
- * @nr: Number of @pairs, at most MIGRATE_COPY_WINDOW.
+ * @nr: Number of @pairs, at most MIGRATE_COPY_SET.
  * @chunk_pages: Most base pages that one claim takes.
  * @nr_cpus: How many CPUs share it.
  * @highpri: Whether helpers may be woken on busy CPUs.
@@ -293,14 +292,6 @@ struct migrate_copy_costs {
 };
 
 extern struct migrate_copy_costs migrate_copy_costs;
-extern const struct migrate_copy_costs migrate_copy_assumed_costs;
-
-/* Those by which helpers are called: the measured ones. */
-static inline const struct migrate_copy_costs *migrate_copy_costs_in_use(void)
-{
-	return migrate_copy_without(MIGRATE_COPY_COST_MODEL) ?
-	       &migrate_copy_assumed_costs : &migrate_copy_costs;
-}
 
 unsigned int migrate_copy_best_helpers(const struct migrate_copy_costs *costs,
 				       u64 work_ns, unsigned int max_helpers);
@@ -329,25 +320,6 @@ extern unsigned int migrate_copy_max_helpers;
 extern unsigned int migrate_copy_min_helper_kb;
 extern unsigned int migrate_copy_chunk_kb;
 extern unsigned int migrate_copy_parallel_batches;
-
-/* test_dir.c */
-struct dentry *migrate_copy_test_dir(void);
-
-/* judge.c */
-#ifdef CONFIG_MIGRATE_COPY_JUDGE
-extern unsigned int migrate_copy_window_folios;
-
-/* Are there enough folios to be copied? */
-static inline bool migrate_copy_window_full(unsigned int nr)
-{
-	return nr >= READ_ONCE(migrate_copy_window_folios);
-}
-#else
-static inline bool migrate_copy_window_full(unsigned int nr)
-{
-	return nr == MIGRATE_COPY_WINDOW;
-}
-#endif
 
 #ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
 /**

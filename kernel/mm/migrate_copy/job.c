@@ -19,12 +19,12 @@
 #ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
 struct migrate_copy_test migrate_copy_test;
 
-static bool test_fails(const struct page *src)
+static bool job_test_fails(const struct page *src)
 {
 	return unlikely(src == READ_ONCE(migrate_copy_test.fail_page));
 }
 #else
-static bool test_fails(const struct page *src)
+static bool job_test_fails(const struct page *src)
 {
 	return false;
 }
@@ -34,7 +34,7 @@ static bool test_fails(const struct page *src)
  * migrate_copy_job_init() - Prepare a job.
  * @job: The job; usually on the caller's stack.
  * @pairs: What to copy. Must stay until the job has run.
- * @nr: Number of @pairs, 1 to MIGRATE_COPY_WINDOW.
+ * @nr: Number of @pairs, 1 to MIGRATE_COPY_SET.
  * @chunk_pages: Most base pages that one claim takes, at least 1.
  * @nontemporal: Whether the copies shall bypass the caches.
  *
@@ -65,8 +65,8 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
  * How many pages to take next: towards the end less, so that nobody waits for long
  * for the last one. What is left is known well enough by the next folio.
  */
-static unsigned int chunk_size(const struct migrate_copy_job *job,
-			       unsigned int pair, unsigned int page)
+static unsigned int job_chunk_size(const struct migrate_copy_job *job,
+				   unsigned int pair, unsigned int page)
 {
 	unsigned long left;
 
@@ -82,7 +82,7 @@ static unsigned int chunk_size(const struct migrate_copy_job *job,
  * several small ones in a row. Returns the number of pages; *first is where
  * they start.
  */
-static unsigned long claim(struct migrate_copy_job *job, u64 *first)
+static unsigned long job_claim(struct migrate_copy_job *job, u64 *first)
 {
 	s64 cursor = atomic64_read(&job->cursor);
 	unsigned int pair, page, size;
@@ -91,7 +91,7 @@ static unsigned long claim(struct migrate_copy_job *job, u64 *first)
 	do {
 		pair = CURSOR_PAIR(cursor);
 		page = CURSOR_PAGE(cursor);
-		size = chunk_size(job, pair, page);
+		size = job_chunk_size(job, pair, page);
 		want = size;
 		while (want && pair < job->nr) {
 			left = folio_nr_pages(job->pairs[pair].src) - page;
@@ -135,8 +135,8 @@ int migrate_copy_job_page(const struct migrate_copy_job *job, struct page *dst,
  * Copy a part of one folio. After a machine check, here or in another chunk of
  * it, the rest is left out: the folio is lost for this job.
  */
-static void copy_part(struct migrate_copy_job *job, unsigned int pair,
-		      unsigned int page, unsigned long nr)
+static void job_copy_part(struct migrate_copy_job *job, unsigned int pair,
+			  unsigned int page, unsigned long nr)
 {
 	struct folio *dst = job->pairs[pair].dst;
 	struct folio *src = job->pairs[pair].src;
@@ -144,22 +144,10 @@ static void copy_part(struct migrate_copy_job *job, unsigned int pair,
 	if (unlikely(test_bit(pair, &job->failed)))
 		return;
 
-	if (migrate_copy_fails()) {
-		set_bit(pair, &job->failed);
-		return;
-	}
 	for (; nr; nr--, page++) {
 		struct page *from = folio_page(src, page);
 
-		if (nr == 1)
-			migrate_copy_at_atomic(current->flags & PF_WQ_WORKER ?
-					       MIGRATE_COPY_AT_HELPING :
-					       MIGRATE_COPY_AT_COPYING);
-		/* A broken rule: what somebody else has to wait for ends at once. */
-		if (migrate_copy_broken(MIGRATE_COPY_BREAK_CHUNK) &&
-		    current->flags & PF_WQ_WORKER && need_resched())
-			return;
-		if (test_fails(from) ||
+		if (job_test_fails(from) ||
 		    migrate_copy_job_page(job, folio_page(dst, page), from)) {
 			set_bit(pair, &job->failed);
 			return;
@@ -185,7 +173,7 @@ void migrate_copy_job_copy(struct migrate_copy_job *job, u64 first,
 	for (; nr; nr -= part) {
 		part = folio_nr_pages(job->pairs[pair].src) - page;
 		part = min(nr, part);
-		copy_part(job, pair, page, part);
+		job_copy_part(job, pair, page, part);
 		page = 0;
 		pair++;
 	}
@@ -207,7 +195,7 @@ unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job)
 	unsigned long nr;
 	u64 first;
 
-	nr = claim(job, &first);
+	nr = job_claim(job, &first);
 	if (nr)
 		migrate_copy_job_copy(job, first, nr);
 	return nr;

@@ -10,8 +10,8 @@
  *   placement		CPUs are asked by their numbers, the idle ones first
  *   engine_model	engines get chunks of chunk_kb, however slow they are
  *
- * The size of a window cannot be switched off, as the window lies on the stack:
- * migrate_copy/window_folios, 1 to 64, makes it smaller.
+ * The size of a set of folios cannot be switched off, as it lies on the stack:
+ * migrate_copy/set_folios, 1 to 64, makes it smaller.
  *
  * Whatever is switched off, and whenever: what migration promises is kept. What
  * has begun may end with the mechanism.
@@ -25,7 +25,7 @@
 
 /* The mechanisms to do without, one bit each. */
 unsigned long migrate_copy_left_out;
-unsigned int migrate_copy_window_folios = MIGRATE_COPY_WINDOW;
+unsigned int migrate_copy_set_folios = MIGRATE_COPY_SET;
 
 static const char * const mechanism_names[MIGRATE_COPY_NR_MECHANISMS] = {
 	[MIGRATE_COPY_COST_MODEL]	= "cost_model",
@@ -52,22 +52,22 @@ static int without_set(void *data, u64 value)
 
 DEFINE_DEBUGFS_ATTRIBUTE(without_fops, without_get, without_set, "%llu\n");
 
-static int window_folios_get(void *unused, u64 *value)
+static int set_folios_get(void *unused, u64 *value)
 {
-	*value = READ_ONCE(migrate_copy_window_folios);
+	*value = READ_ONCE(migrate_copy_set_folios);
 	return 0;
 }
 
-static int window_folios_set(void *unused, u64 value)
+static int set_folios_set(void *unused, u64 value)
 {
-	if (!value || value > MIGRATE_COPY_WINDOW)
+	if (!value || value > MIGRATE_COPY_SET)
 		return -EINVAL;
-	WRITE_ONCE(migrate_copy_window_folios, value);
+	WRITE_ONCE(migrate_copy_set_folios, value);
 	return 0;
 }
 
-DEFINE_DEBUGFS_ATTRIBUTE(window_folios_fops, window_folios_get,
-			 window_folios_set, "%llu\n");
+DEFINE_DEBUGFS_ATTRIBUTE(set_folios_fops, set_folios_get,
+			 set_folios_set, "%llu\n");
 
 static int __init migrate_copy_judge_init(void)
 {
@@ -78,8 +78,8 @@ static int __init migrate_copy_judge_init(void)
 	for (i = 0; i < MIGRATE_COPY_NR_MECHANISMS; i++)
 		debugfs_create_file_unsafe(mechanism_names[i], 0600, without,
 					   (void *)i, &without_fops);
-	debugfs_create_file_unsafe("window_folios", 0600, dir, NULL,
-				   &window_folios_fops);
+	debugfs_create_file_unsafe("set_folios", 0600, dir, NULL,
+				   &set_folios_fops);
 	return 0;
 }
 late_initcall(migrate_copy_judge_init);

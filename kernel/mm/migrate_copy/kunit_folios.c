@@ -40,7 +40,7 @@ struct folio_set *copy_test_alloc(struct kunit *test,
 
 	set = kunit_kzalloc(test, sizeof(*set), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, set);
-	KUNIT_ASSERT_LE(test, nr, MIGRATE_COPY_WINDOW);
+	KUNIT_ASSERT_LE(test, nr, MIGRATE_COPY_SET);
 	KUNIT_ASSERT_EQ(test, 0,
 			kunit_add_action_or_reset(test, free_folios, set));
 

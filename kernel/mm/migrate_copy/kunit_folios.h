@@ -16,7 +16,7 @@ struct kunit;
  * @pages: Base pages of all sources.
  */
 struct folio_set {
-	struct migrate_copy_pair pairs[MIGRATE_COPY_WINDOW];
+	struct migrate_copy_pair pairs[MIGRATE_COPY_SET];
 	unsigned int nr;
 	unsigned long pages;
 };

@@ -21,7 +21,7 @@ struct migrate_list {
 	struct migrate_pieces pieces;
 };
 
-static unsigned long piece_size(const struct migrate_list *list)
+static unsigned long list_piece_size(const struct migrate_list *list)
 {
 	unsigned long most = READ_ONCE(migrate_copy_batch_pages);
 	unsigned long nr;
@@ -40,7 +40,7 @@ static bool list_isolate(struct migrate_pieces *pieces,
 	bool found;
 
 	spin_lock(&list->lock);
-	nr_max = piece_size(list);
+	nr_max = list_piece_size(list);
 	list_for_each_entry_safe(folio, next, list->from, lru) {
 		if (folio_test_hugetlb(folio) && nr_pages)
 			break;
@@ -66,10 +66,10 @@ static void list_left(struct migrate_pieces *pieces, struct list_head *folios)
 }
 
 /* The node that the folios go to, if it is known. */
-static int target_nid(new_folio_t *get_new_folio, unsigned long private)
+static int list_target_nid(new_folio_t *get_new_folio, unsigned long private)
 {
 	if (get_new_folio != alloc_migration_target &&
-	    get_new_folio != alloc_migrate_folio)
+	    get_new_folio != alloc_demote_folio)
 		return NUMA_NO_NODE;
 	return ((struct migration_target_control *)private)->nid;
 }
@@ -123,7 +123,7 @@ void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 	list.pieces.reason = reason;
 	list.pieces.asked = asked;
 	list.pieces.begun = begun;
-	migrate_pieces_run(&list.pieces, target_nid(get_new_folio, private),
+	migrate_pieces_run(&list.pieces, list_target_nid(get_new_folio, private),
 			   nr_folios, min(list.nr_left, nr_enough));
 	list_splice(&list.left, from);
 }

@@ -56,7 +56,7 @@ static DECLARE_WAIT_QUEUE_HEAD(shares_wait);
 static struct migrate_copy_engine *engine;
 
 /* Claim a chunk, of another job than the last one if there are several. */
-static bool claim(struct mtcopy_thread *me)
+static bool mtcopy_claim(struct mtcopy_thread *me)
 {
 	struct migrate_copy_share *share;
 	bool claimed = false;
@@ -76,10 +76,10 @@ static bool claim(struct mtcopy_thread *me)
 }
 
 /* Claim a chunk and copy it; false if there is none. */
-static bool copy_chunk(struct mtcopy_thread *me)
+static bool mtcopy_copy(struct mtcopy_thread *me)
 {
 	guard(preempt)();
-	if (!claim(me))
+	if (!mtcopy_claim(me))
 		return false;
 	/* A machine check is the caller's: it finds it again. */
 	migrate_copy_chunk_return(&me->chunk,
@@ -89,13 +89,13 @@ static bool copy_chunk(struct mtcopy_thread *me)
 	return true;
 }
 
-static int run_thread(void *data)
+static int mtcopy_run(void *data)
 {
 	struct mtcopy_thread *me = data;
 
 	while (!kthread_should_stop()) {
 		/* In the condition, so that no wake-up is missed. */
-		wait_event_idle_exclusive(shares_wait, copy_chunk(me) ||
+		wait_event_idle_exclusive(shares_wait, mtcopy_copy(me) ||
 					  kthread_should_stop());
 		cond_resched();
 	}
@@ -128,7 +128,7 @@ static void mtcopy_end(void *priv, struct migrate_copy_share *share)
 	list_del(&share->node);
 	spin_unlock(&shares_lock);
 	for (i = 0; i < MAX_THREADS; i++) {
-		/* Pairs with the release in copy_chunk(). */
+		/* Pairs with the release in mtcopy_copy(). */
 		while (smp_load_acquire(&threads[i].share) == share)
 			cpu_relax();
 	}
@@ -141,7 +141,7 @@ static const struct migrate_copy_engine_ops mtcopy_ops = {
 };
 
 /* Have so many threads; returns an error if there are fewer. */
-static int set_threads(unsigned int nr)
+static int mtcopy_set_threads(unsigned int nr)
 {
 	lockdep_assert_held(&threads_lock);
 	while (nr_threads > nr) {
@@ -151,7 +151,7 @@ static int set_threads(unsigned int nr)
 	while (nr_threads < nr) {
 		struct task_struct *task;
 
-		task = kthread_run(run_thread, &threads[nr_threads],
+		task = kthread_run(mtcopy_run, &threads[nr_threads],
 				   "mtcopy/%u", nr_threads);
 		if (IS_ERR(task))
 			return PTR_ERR(task);
@@ -175,7 +175,7 @@ static ssize_t threads_store(struct kobject *kobj, struct kobj_attribute *attr,
 	if (kstrtouint(buf, 10, &nr) || nr > MAX_THREADS)
 		return -EINVAL;
 	guard(mutex)(&threads_lock);
-	return set_threads(nr) ?: count;
+	return mtcopy_set_threads(nr) ?: count;
 }
 
 static struct kobj_attribute threads_attr = __ATTR_RW(threads);
@@ -204,7 +204,7 @@ static void __exit mtcopy_exit(void)
 {
 	migrate_copy_engine_unregister(engine);
 	guard(mutex)(&threads_lock);
-	set_threads(0);
+	mtcopy_set_threads(0);
 }
 module_exit(mtcopy_exit);
 

@@ -14,6 +14,59 @@
 #include "internal.h"
 #include "pieces.h"
 
+/* How often a folio of a piece is tried, before it is left. */
+#define PIECE_PASSES	3
+
+/*
+ * Migrate folios without waiting for anybody; those that could not be are left. Returns
+ * false if there is no memory. Nothing is said of that: who does the rest may find some.
+ */
+static bool pieces_try(struct list_head *from, struct migrate_pieces *pieces,
+		       struct migrate_pages_stats *stats)
+{
+	new_folio_t *get_new_folio = pieces->get_new_folio;
+	unsigned long private = pieces->private;
+	struct migration_target_control mtc;
+	struct migrate_aid aid = {
+		.team = &pieces->team,
+		.asked = pieces->asked,
+		.tries = true,
+	};
+	struct folio *folio, *folio2;
+	LIST_HEAD(split_folios);
+	LIST_HEAD(ret_folios);
+	int rc;
+
+	if (get_new_folio == alloc_migration_target) {
+		mtc = *(struct migration_target_control *)private;
+		mtc.gfp_mask |= __GFP_NOWARN;
+		private = (unsigned long)&mtc;
+	}
+	if (migrate_any_hugetlb(from)) {
+		rc = migrate_hugetlbs(from, get_new_folio, NULL, private,
+				      pieces->mode, pieces->reason, stats,
+				      &ret_folios, &aid);
+		aid.no_memory = rc < 0;
+		list_for_each_entry_safe(folio, folio2, from, lru) {
+			if (folio_test_hugetlb(folio))
+				list_move_tail(&folio->lru, &ret_folios);
+		}
+	}
+	if (!list_empty(from) && !aid.no_memory)
+		migrate_pages_batch(from, get_new_folio, NULL, private,
+				    MIGRATE_ASYNC, pieces->reason, &ret_folios,
+				    &split_folios, stats,
+				    PIECE_PASSES, &aid);
+	if (!list_empty(&split_folios)) {
+		migrate_pages_batch(&split_folios, get_new_folio, NULL, private,
+				    MIGRATE_ASYNC, pieces->reason, &ret_folios,
+				    NULL, stats, 1, &aid);
+		list_splice_tail(&split_folios, &ret_folios);
+	}
+	list_splice(&ret_folios, from);
+	return !aid.no_memory;
+}
+
 /* Do the next piece; false if there is none. */
 static bool pieces_next(struct migrate_pieces *pieces)
 {
@@ -30,8 +83,7 @@ static bool pieces_next(struct migrate_pieces *pieces)
 	if (list_empty(folios))
 		return true;
 
-	migrate_copy_at(MIGRATE_COPY_AT_ISOLATED);
-	no_memory = !migrate_pages_try(folios, pieces, &stats);
+	no_memory = !pieces_try(folios, pieces, &stats);
 	left = !list_empty(folios);
 	if (!left && pieces->moved)
 		pieces->moved(pieces, &piece);

@@ -6,89 +6,13 @@
 #ifndef _MM_MIGRATE_COPY_PIECES_H
 #define _MM_MIGRATE_COPY_PIECES_H
 
-#include <linux/migrate.h>
-#include <linux/migrate_copy.h>
 #include <linux/huge_mm.h>
 #include <linux/memremap.h>
-#include <linux/mm_inline.h>
-#include <linux/pagevec.h>
+#include <linux/mm.h>
 
 #include "../internal.h"
-
-/**
- * struct migrate_pages_stats - what became of folios
- * @nr_succeeded: Base pages of those that were migrated, hugetlb ones apart.
- * @nr_failed_pages: Base pages of those that were not. Untried ones do not count.
- * @nr_thp_succeeded: PMD-mapped folios that were migrated.
- * @nr_thp_failed: Those that were not.
- * @nr_thp_split: Those that were split before.
- * @nr_split: Large folios that were split before, these included.
- */
-struct migrate_pages_stats {
-	int nr_succeeded;
-	int nr_failed_pages;
-	int nr_thp_succeeded;
-	int nr_thp_failed;
-	int nr_thp_split;
-	int nr_split;
-};
-
-/* What has been done of a request, but not told of yet. */
-struct migrate_begun {
-	bool any;
-	struct migrate_pages_stats stats;
-};
-
-/* For migrate_pages(): who helps. */
-struct migrate_aid {
-	struct migrate_copy_team *team;	/* Who may help to copy */
-	unsigned int asked;		/* MIGRATE_MT, MIGRATE_HIGHPRI */
-	bool tries;			/* Somebody else does what is left */
-	bool no_memory;			/* Then: there was none */
-};
-
-/* Folios on their way from the LRU to a list; their lists are locked for many. */
-struct folio_isolation {
-	struct list_head folios;
-	struct folio_batch lru;		/* Ours, but on the LRU yet */
-};
-
-static inline void folio_isolation_init(struct folio_isolation *iso)
-{
-	INIT_LIST_HEAD(&iso->folios);
-	folio_batch_init(&iso->lru);
-}
-
-/* All of them are on the list then. */
-static inline void folio_isolation_finish(struct folio_isolation *iso)
-{
-	int i;
-
-	if (!folio_batch_count(&iso->lru))
-		return;
-	folios_del_lru(&iso->lru);
-	for (i = 0; i < folio_batch_count(&iso->lru); i++) {
-		struct folio *folio = iso->lru.folios[i];
-
-		list_add_tail(&folio->lru, &iso->folios);
-		node_stat_mod_folio(folio,
-				    NR_ISOLATED_ANON + folio_is_file_lru(folio),
-				    folio_nr_pages(folio));
-	}
-	folio_batch_reinit(&iso->lru);
-}
-
-/* Isolate a folio of the LRU that cannot go away; false if somebody else has it. */
-static inline bool folio_isolation_add(struct folio_isolation *iso,
-				       struct folio *folio)
-{
-	if (!folio_test_clear_lru(folio))
-		return false;
-	folio_get(folio);
-	if (!folio_batch_add(&iso->lru, folio))
-		folio_isolation_finish(iso);
-	return true;
-}
+#include "../migrate.h"
+#include "migrate_copy.h"
 
 /*
  * Base pages that are worth the waking of a CPU, and the least of a piece or a batch
@@ -119,7 +43,7 @@ static inline int folio_may_move(struct folio *folio, int node,
 	if (folio_nid(folio) == node)
 		return 0;
 
-	if (folio_likely_mapped_shared(folio) && !migrate_all)
+	if (folio_maybe_mapped_shared(folio) && !migrate_all)
 		return -EACCES;
 
 	return 1;
@@ -240,17 +164,6 @@ struct migrate_array {
 	struct migrate_begun begun;
 	struct migrate_pieces pieces;
 };
-
-/* mm/migrate.c */
-bool migrate_pages_try(struct list_head *from, struct migrate_pieces *pieces,
-		       struct migrate_pages_stats *stats);
-int migrate_pages_rest(struct list_head *from, new_folio_t get_new_folio,
-		       free_folio_t put_new_folio, unsigned long private,
-		       enum migrate_mode mode, int reason,
-		       unsigned int *ret_succeeded,
-		       struct migrate_begun *begun);
-void migrate_begun_end(struct migrate_begun *begun, enum migrate_mode mode,
-		       int reason);
 
 #if defined(CONFIG_MIGRATE_COPY) && defined(CONFIG_NUMA)
 unsigned int migrate_pieces_helpers(int reason, unsigned int asked,

@@ -40,7 +40,7 @@ enum {
 	LEVEL_NEVER,
 };
 
-static unsigned int level_of(struct migrate_copy_search *s, int cpu)
+static unsigned int place_level_of(struct migrate_copy_search *s, int cpu)
 {
 	const struct migrate_copy_cpus *cpus = s->cpus;
 	enum migrate_copy_cpu_use use = cpus->use(s, cpu);
@@ -76,13 +76,13 @@ static unsigned int level_of(struct migrate_copy_search *s, int cpu)
 }
 
 /* Take the CPU if it is good enough by now. */
-static bool take(struct migrate_copy_search *s, int cpu)
+static bool place_take(struct migrate_copy_search *s, int cpu)
 {
 	unsigned int level;
 
 	s->probes--;
 	cpumask_clear_cpu(cpu, s->untried);
-	level = level_of(s, cpu);
+	level = place_level_of(s, cpu);
 	if (level > s->level && level != LEVEL_NEVER)
 		return false;
 
@@ -93,13 +93,13 @@ static bool take(struct migrate_copy_search *s, int cpu)
 	return true;
 }
 
-static bool done(const struct migrate_copy_search *s)
+static bool place_done(const struct migrate_copy_search *s)
 {
 	return !s->want || s->probes <= s->reserve;
 }
 
 /* Does the CPU share its cache with one that is in use in this round? */
-static bool cache_is_used(const struct migrate_copy_search *s, int cpu)
+static bool place_cache_used(const struct migrate_copy_search *s, int cpu)
 {
 	int other;
 
@@ -111,7 +111,7 @@ static bool cache_is_used(const struct migrate_copy_search *s, int cpu)
 }
 
 /* Round by round, one CPU of each cache; the caller is in the first round. */
-static void spread(struct migrate_copy_search *s, const struct cpumask *node)
+static void place_spread(struct migrate_copy_search *s, const struct cpumask *node)
 {
 	bool first = cpumask_test_cpu(s->this_cpu, node), more;
 	int cpu;
@@ -124,10 +124,10 @@ static void spread(struct migrate_copy_search *s, const struct cpumask *node)
 			cpumask_set_cpu(s->this_cpu, s->round);
 
 		for_each_cpu_wrap(cpu, node, s->this_cpu) {
-			if (done(s))
+			if (place_done(s))
 				return;
 			if (cpumask_test_cpu(cpu, s->untried) &&
-			    !cache_is_used(s, cpu) && take(s, cpu)) {
+			    !place_cache_used(s, cpu) && place_take(s, cpu)) {
 				cpumask_set_cpu(cpu, s->round);
 				more = true;
 			}
@@ -135,37 +135,37 @@ static void spread(struct migrate_copy_search *s, const struct cpumask *node)
 	} while (more);
 }
 
-static void fill_cache(struct migrate_copy_search *s,
-		       const struct cpumask *node, int with)
+static void place_fill_cache(struct migrate_copy_search *s,
+			     const struct cpumask *node, int with)
 {
 	int cpu;
 
 	for_each_cpu_wrap(cpu, node, with) {
-		if (done(s))
+		if (place_done(s))
 			return;
 		if (cpumask_test_cpu(cpu, s->untried) &&
 		    s->cpus->share_cache(cpu, with))
-			take(s, cpu);
+			place_take(s, cpu);
 	}
 }
 
 /* Cache by cache, beginning with the caller's. */
-static void fill(struct migrate_copy_search *s, const struct cpumask *node)
+static void place_fill(struct migrate_copy_search *s, const struct cpumask *node)
 {
 	int cpu;
 
 	if (cpumask_test_cpu(s->this_cpu, node))
-		fill_cache(s, node, s->this_cpu);
+		place_fill_cache(s, node, s->this_cpu);
 	for_each_cpu_wrap(cpu, node, s->this_cpu) {
-		if (done(s))
+		if (place_done(s))
 			return;
-		if (cpumask_test_cpu(cpu, s->untried) && take(s, cpu))
-			fill_cache(s, node, cpu);
+		if (cpumask_test_cpu(cpu, s->untried) && place_take(s, cpu))
+			place_fill_cache(s, node, cpu);
 	}
 }
 
 /* The node nearest to the destination that is left, or NUMA_NO_NODE. */
-static int nearest(const struct migrate_copy_search *s, const nodemask_t *left)
+static int place_nearest(const struct migrate_copy_search *s, const nodemask_t *left)
 {
 	int nid, distance, best = NUMA_NO_NODE, best_distance = INT_MAX;
 
@@ -188,35 +188,12 @@ static void place_level(struct migrate_copy_search *s)
 	int nid;
 
 	cpumask_copy(s->untried, s->left);
-	while ((nid = nearest(s, &left)) != NUMA_NO_NODE && !done(s)) {
+	while ((nid = place_nearest(s, &left)) != NUMA_NO_NODE && !place_done(s)) {
 		node_clear(nid, left);
 		if (s->fill)
-			fill(s, s->cpus->of_node(nid));
+			place_fill(s, s->cpus->of_node(nid));
 		else
-			spread(s, s->cpus->of_node(nid));
-	}
-}
-
-/* For benchmarks: take CPUs by their numbers, the idle or the busy ones. */
-static void place_by_number(struct migrate_copy_search *s, bool busy)
-{
-	int cpu;
-
-	for_each_cpu(cpu, s->left) {
-		enum migrate_copy_cpu_use use;
-		bool idle;
-
-		if (!s->want || !s->probes)
-			return;
-		s->probes--;
-		use = s->cpus->use(s, cpu);
-		idle = use == MIGRATE_COPY_CPU_IDLE;
-		if (use == MIGRATE_COPY_CPU_OFFLINE ||
-		    use == MIGRATE_COPY_CPU_TAKEN || idle == busy)
-			continue;
-		cpumask_clear_cpu(cpu, s->left);
-		if (s->cpus->take(s, cpu))
-			s->want--;
+			place_spread(s, s->cpus->of_node(nid));
 	}
 }
 
@@ -230,13 +207,6 @@ static void place_by_number(struct migrate_copy_search *s, bool busy)
 void migrate_copy_place(struct migrate_copy_search *s)
 {
 	unsigned int last = s->busy_too ? LEVEL_ANY : LEVEL_IDLE;
-
-	if (migrate_copy_without(MIGRATE_COPY_PLACEMENT)) {
-		place_by_number(s, false);
-		if (s->busy_too)
-			place_by_number(s, true);
-		return;
-	}
 
 	for (s->level = LEVEL_CORE; s->level <= last; s->level++) {
 		s->reserve = s->level == last ? 0 : s->probes / 2;

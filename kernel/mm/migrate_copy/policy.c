@@ -17,7 +17,9 @@
 
 #include "internal.h"
 
-#define ALL_REASONS	GENMASK(MR_TYPES - 1, 0)
+/* Those that a request can have. */
+#define NR_REASONS	(MR_DAMON + 1)
+#define ALL_REASONS	GENMASK(NR_REASONS - 1, 0)
 
 unsigned int migrate_copy_mt_page_copy = MIGRATE_COPY_MT_AUTO;
 unsigned long migrate_copy_reasons = ALL_REASONS;
@@ -96,7 +98,6 @@ unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
 				      unsigned int max_helpers)
 {
 	unsigned int min_kb = READ_ONCE(migrate_copy_min_helper_kb);
-	const struct migrate_copy_costs *in_use;
 	struct migrate_copy_costs costs;
 
 	if (READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS)
@@ -105,9 +106,8 @@ unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
 		return nr_pages * (PAGE_SIZE / SZ_1K) < min_kb ? 0 : max_helpers;
 
 	/* They may be measured anew meanwhile. */
-	in_use = migrate_copy_costs_in_use();
-	costs.helper_call_ns = READ_ONCE(in_use->helper_call_ns);
-	costs.helper_start_ns = READ_ONCE(in_use->helper_start_ns);
+	costs.helper_call_ns = READ_ONCE(migrate_copy_costs.helper_call_ns);
+	costs.helper_start_ns = READ_ONCE(migrate_copy_costs.helper_start_ns);
 	return migrate_copy_best_helpers(&costs,
 					 migrate_copy_cost(nr_folios, nr_pages),
 					 max_helpers);
@@ -126,17 +126,17 @@ ssize_t migrate_copy_reasons_print(char *buf)
 	unsigned int reason;
 	ssize_t len = 0;
 
-	for_each_set_bit(reason, &reasons, MR_TYPES)
+	for_each_set_bit(reason, &reasons, NR_REASONS)
 		len += sysfs_emit_at(buf, len, "%s%s", len ? " " : "",
 				     migrate_reason_names[reason]);
 	return len + sysfs_emit_at(buf, len, "%s\n", len ? "" : "none");
 }
 
-static int find_reason(const char *name, size_t len)
+static int reason_find(const char *name, size_t len)
 {
 	unsigned int reason;
 
-	for (reason = 0; reason < MR_TYPES; reason++) {
+	for (reason = 0; reason < NR_REASONS; reason++) {
 		const char *known = migrate_reason_names[reason];
 
 		if (strlen(known) == len && !strncmp(known, name, len))
@@ -170,7 +170,7 @@ int migrate_copy_reasons_parse(const char *text)
 
 	while (*(text += strspn(text, separators))) {
 		size_t len = strcspn(text, separators);
-		int reason = find_reason(text, len);
+		int reason = reason_find(text, len);
 
 		if (reason < 0)
 			return reason;
@@ -185,7 +185,7 @@ int migrate_copy_reasons_parse(const char *text)
 	return 0;
 }
 
-static struct ctl_table migrate_copy_table[] = {
+static const struct ctl_table migrate_copy_table[] = {
 	{
 		.procname	= "mt_page_copy",
 		.data		= &migrate_copy_mt_page_copy,

@@ -21,8 +21,8 @@
  * While the mmap_lock is held no table goes away but those of PTEs, which are not
  * looked at.
  */
-static unsigned long skip_empty(struct mm_struct *mm, unsigned long addr,
-				unsigned long end, bool *leaf)
+static unsigned long range_skip_empty(struct mm_struct *mm, unsigned long addr,
+				      unsigned long end, bool *leaf)
 {
 	pgd_t *pgd = pgd_offset(mm, addr);
 	p4d_t *p4d;
@@ -48,8 +48,8 @@ static unsigned long skip_empty(struct mm_struct *mm, unsigned long addr,
 }
 
 /* Where the piece ends that begins at an address. */
-static unsigned long find_cut(const struct migrate_range *range,
-			      const struct vm_area_struct *vma,
+static unsigned long range_find_cut(const struct migrate_range *range,
+				    const struct vm_area_struct *vma,
 			      unsigned long addr, bool leaf)
 {
 	unsigned long end = min(vma->vm_end, range->end), nr, cut;
@@ -99,11 +99,11 @@ bool migrate_range_claim(struct migrate_range *range,
 		addr = max(addr, vma->vm_start);
 		next = addr;
 		if (!is_vm_hugetlb_page(vma))
-			next = skip_empty(range->mm, addr,
-					  min(vma->vm_end, range->end), &leaf);
+			next = range_skip_empty(range->mm, addr,
+						min(vma->vm_end, range->end), &leaf);
 		if (next == addr) {
 			piece->start = addr;
-			addr = find_cut(range, vma, addr, leaf);
+			addr = range_find_cut(range, vma, addr, leaf);
 			piece->end = addr;
 			range->nr_left -= min(range->nr_left,
 					      (addr - piece->start) >> PAGE_SHIFT);
@@ -116,7 +116,7 @@ bool migrate_range_claim(struct migrate_range *range,
 	return piece->start < piece->end || addr < range->end;
 }
 
-static unsigned long mapped_pages(struct mm_struct *mm)
+static unsigned long range_mapped_pages(struct mm_struct *mm)
 {
 	unsigned long nr = get_mm_rss(mm);
 
@@ -142,7 +142,7 @@ bool migrate_range_run(struct migrate_range *range, unsigned long start,
 	range->next = start;
 	range->end = end;
 	range->nr_left = min((end - start) >> PAGE_SHIFT,
-			     mapped_pages(range->mm));
+			     range_mapped_pages(range->mm));
 	spin_lock_init(&range->lock);
 	/* They may all be huge: who has few is not to ask for many CPUs. */
 	return !migrate_pieces_run(&range->pieces, nid,

@@ -8,7 +8,6 @@
 #include <linux/jump_label.h>
 #include <linux/kobject.h>
 #include <linux/kstrtox.h>
-#include <linux/migrate_copy.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/string.h>

@@ -37,7 +37,7 @@
 
 #ifdef CONFIG_CPUSETS
 /* Allow the nodes that the caller's cpuset allows; says if others were before. */
-static bool borrow_mems(struct task_struct *caller)
+static bool team_borrow_mems(struct task_struct *caller)
 {
 	nodemask_t mems;
 	unsigned int seq;
@@ -54,7 +54,7 @@ static bool borrow_mems(struct task_struct *caller)
 }
 
 /* Back to the nodes of our own cpuset, which hot-plug may change meanwhile. */
-static void return_mems(void)
+static void team_return_mems(void)
 {
 	nodemask_t mems, now = cpuset_mems_allowed(current);
 
@@ -65,20 +65,20 @@ static void return_mems(void)
 	} while (!nodes_equal(mems, now));
 }
 #else
-static bool borrow_mems(struct task_struct *caller)
+static bool team_borrow_mems(struct task_struct *caller)
 {
 	return false;
 }
 
-static void return_mems(void)
+static void team_return_mems(void)
 {
 }
 #endif
 
 /* One piece, in the caller's context. */
-static bool help_batch(struct migrate_copy_team *team)
+static bool team_help_batch(struct migrate_copy_team *team)
 {
-	bool borrowed = borrow_mems(team->work.caller);
+	bool borrowed = team_borrow_mems(team->work.caller);
 	unsigned int scopes;
 	bool more;
 
@@ -87,7 +87,7 @@ static bool help_batch(struct migrate_copy_team *team)
 	memalloc_flags_restore(scopes);
 
 	if (borrowed)
-		return_mems();
+		team_return_mems();
 	if (more)
 		migrate_copy_stat_add(MIGRATE_COPY_TEAM_BATCHES, 1);
 	return more;
@@ -102,7 +102,7 @@ static bool help_batch(struct migrate_copy_team *team)
 #define LOOKS_A_CLOCK	64
 
 /* Find a job with something left, and be counted as one of its users. */
-static struct migrate_copy_job *join_job(struct migrate_copy_team *team)
+static struct migrate_copy_job *team_join_job(struct migrate_copy_team *team)
 {
 	struct migrate_copy_job *job, *found = NULL;
 
@@ -121,14 +121,14 @@ static struct migrate_copy_job *join_job(struct migrate_copy_team *team)
 }
 
 /* Copy some of what is being copied; false if there is none left. */
-static bool help_copy(struct migrate_copy_team *team)
+static bool team_help_copy(struct migrate_copy_team *team)
 {
 	struct migrate_copy_job *job;
 	unsigned long nr, sum = 0;
 
 	/* Who waits for its users waits for the copy alone. */
 	guard(preempt)();
-	job = join_job(team);
+	job = team_join_job(team);
 	if (!job)
 		return false;
 	do {
@@ -142,7 +142,7 @@ static bool help_copy(struct migrate_copy_team *team)
 }
 
 /* Put a folio that others have no time to put; false if there is none. */
-static bool put_folio(struct migrate_copy_team *team)
+static bool team_put_folio(struct migrate_copy_team *team)
 {
 	struct folio *folio;
 
@@ -160,7 +160,7 @@ static bool put_folio(struct migrate_copy_team *team)
 }
 
 /* Do what can be done for others, until there has been nothing for a while. */
-static bool help_others(struct migrate_copy_team *team)
+static bool team_help_others(struct migrate_copy_team *team)
 {
 	struct migrate_copy_work *work = &team->work;
 	unsigned int looks = 0;
@@ -169,7 +169,7 @@ static bool help_others(struct migrate_copy_team *team)
 	/* If nothing large is copied there will be nothing to do. */
 	while (READ_ONCE(team->nr_jobs) && !READ_ONCE(work->ends) &&
 	       migrate_copy_may_help(work)) {
-		if (help_copy(team) || put_folio(team))
+		if (team_help_copy(team) || team_put_folio(team))
 			return true;
 		cpu_relax();
 		/* To look at the clock takes longer than to look for a job. */
@@ -184,19 +184,19 @@ static bool help_others(struct migrate_copy_team *team)
 }
 
 /* A step of a helper. */
-static bool help_team(struct migrate_copy_work *work)
+static bool team_help(struct migrate_copy_work *work)
 {
 	struct migrate_copy_team *team =
 		container_of(work, struct migrate_copy_team, work);
 
-	return (team->next_batch && help_batch(team)) || help_others(team);
+	return (team->next_batch && team_help_batch(team)) || team_help_others(team);
 }
 
 static void team_init(struct migrate_copy_team *team,
 		      bool (*next_batch)(struct migrate_copy_team *team),
 		      bool highpri)
 {
-	migrate_copy_work_init(&team->work, help_team);
+	migrate_copy_work_init(&team->work, team_help);
 	team->work.batches = next_batch;
 	team->work.highpri = highpri;
 	team->next_batch = next_batch;
@@ -304,7 +304,7 @@ unsigned int migrate_copy_team_size(int reason, unsigned int asked)
 }
 
 /* Ask as many CPUs as are wanted yet; returns how many that are. */
-static unsigned int wake_team(struct migrate_copy_team *team)
+static unsigned int team_wake(struct migrate_copy_team *team)
 {
 	unsigned int before = team->work.nr_cpus, woken;
 
@@ -347,7 +347,7 @@ migrate_copy_team_start(struct migrate_copy_team *team,
 	team->nid = nid;
 	team->max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages,
 						     max_helpers);
-	return wake_team(team);
+	return team_wake(team);
 }
 
 /**
@@ -362,7 +362,7 @@ migrate_copy_team_start(struct migrate_copy_team *team,
  */
 void migrate_copy_team_wake_again(struct migrate_copy_team *team)
 {
-	if (!wake_team(team))
+	if (!team_wake(team))
 		migrate_copy_helpers_wake_again(&team->work);
 }
 
@@ -376,7 +376,7 @@ void migrate_copy_team_wake_again(struct migrate_copy_team *team)
 void migrate_copy_team_end(struct migrate_copy_team *team)
 {
 	migrate_copy_helpers_retract(&team->work);
-	while (put_folio(team))
+	while (team_put_folio(team))
 		;
 	team->started = false;
 }
