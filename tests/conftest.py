@@ -6,18 +6,20 @@ import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from pagehaul import paths
+from pagehaul import bases, paths, series
+from pagehaul.series import Patch, Series
 
 # What a kernel's tree must have for the tool; its Makefile configures and "builds" at once.
 KERNEL_FILES = {
     "Makefile": """\
 # SPDX-License-Identifier: GPL-2.0
-VERSION = 6
-PATCHLEVEL = 12
+VERSION = 7
+PATCHLEVEL = 3
 SUBLEVEL = 99
 tinyconfig:
 \techo CONFIG_TINY=y > $(KCONFIG_CONFIG)
@@ -46,7 +48,7 @@ port() { echo "$@" | grep -o "id=pagehaul-$want,path=[^ ]*" | sed 's/.*path=//';
 want=stdout; out=$(port "$@")
 want=stderr; err=$(port "$@")
 want=status; status=$(port "$@")
-echo "[    0.000000] Linux version 6.12.99"
+echo "[    0.000000] Linux version 7.3.99"
 """
 
 
@@ -92,14 +94,55 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def kernel_dir(tmp_path: Path) -> Path:
     """A directory that the tool takes for a kernel's source."""
-    root = tmp_path / "linux-6.12.99"
+    root = tmp_path / "linux-7.3.99"
     for name, text in KERNEL_FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     (root / "scripts/kconfig/merge_config.sh").chmod(0o755)
-    (root / "image").write_bytes(_bzimage("6.12.99-test"))
-    (root / "image-arm64").write_bytes(_arm64_image("6.12.99-test-arm64"))
+    (root / "image").write_bytes(_bzimage("7.3.99-test"))
+    (root / "image-arm64").write_bytes(_arm64_image("7.3.99-test-arm64"))
     return root
+
+
+@dataclass(frozen=True)
+class Content:
+    """What is laid over a pretended kernel: files in `overlay`, and patch 1, 2, ... in `diffs`."""
+
+    overlay: Path
+    base: bases.Base
+
+    @property
+    def diffs(self) -> Path:
+        return self.base.patches
+
+    def load(self) -> Series:
+        """Return the series of what is there now: the first patch brings all new files."""
+        files = [
+            str(path.relative_to(self.overlay))
+            for path in sorted(self.overlay.rglob("*"))
+            if path.is_file()
+        ]
+        names = sorted({"1"} | {path.stem for path in self.diffs.glob("*.diff")})
+        patches = [Patch(name, "share", tuple(files if name == "1" else ())) for name in names]
+        return Series({"share": "All of it"}, tuple(patches))
+
+    def now(self) -> series.Content:
+        """Return what is there now, as for tree.prepare()."""
+        return series.content(self.base, ["share"])
+
+
+@pytest.fixture
+def content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Content:
+    """A base and a series of their own, empty yet."""
+    directory = tmp_path / "bases" / bases.DEFAULT
+    base = bases.Base(bases.DEFAULT, "linux", tmp_path / "none", None, "7.3.99", directory)
+    found = Content(tmp_path / "kernel", base)
+    found.overlay.mkdir()
+    found.diffs.mkdir(parents=True)
+    monkeypatch.setattr(bases, "get", lambda name=bases.DEFAULT: base)
+    monkeypatch.setattr(series, "OVERLAY", found.overlay)
+    monkeypatch.setattr(series, "load", found.load)
+    return found
 
 
 @pytest.fixture

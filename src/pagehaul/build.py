@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagehaul import host, source, tree
+from pagehaul import bases, host, source, tree
 from pagehaul.arches import ARCHES, ARM64, X86_64, Arch
+from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
 from pagehaul.ui import Step, run_logged
@@ -60,7 +61,10 @@ NEW_CONFIG = ".config.pagehaul"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A built kernel: its variant, tree, image, configuration, `uname -r` and architecture."""
+    """A built kernel: its variant, tree, image, configuration, `uname -r`, architecture and base.
+
+    The base is that of the series, None for a kernel that was built elsewhere.
+    """
 
     variant: str
     tree: Path
@@ -68,29 +72,35 @@ class Kernel:
     config: Path
     release: str
     arch: Arch = X86_64
+    base: Base | None = None
 
     @property
     def label(self) -> str:
-        """What tells it from the kernels of other variants and architectures."""
-        return self.arch.label(self.variant)
+        """What tells it from the kernels of other variants, architectures and bases."""
+        return self.arch.label(self.variant) + (self.base.suffix if self.base else "")
 
 
-def build(variant: str, kernel_source: str | None = None, arch: Arch = X86_64) -> Kernel:
+def build(
+    variant: str,
+    base: Base | None = None,
+    kernel_source: str | None = None,
+    arch: Arch = X86_64,
+) -> Kernel:
     """Return the kernel `variant`, built if anything that goes into it has changed.
 
-    kernel_source is as for `source.ensure`. Raises PagehaulError, with the end of the log, when it
-    does not build, and when an option of a fragment is not in the resulting configuration.
+    base is the kernel that it is for, None for the default one; kernel_source is as for
+    `source.ensure`. Raises PagehaulError, with the end of the log, when it does not build, and when
+    an option of a fragment is not in the resulting configuration.
     """
     if variant not in VARIANTS:
         raise PagehaulError(f"unknown variant {variant!r}: use one of {', '.join(VARIANTS)}")
     for group in arch.build:
         host.need_for(group)
-    pristine = source.ensure(kernel_source)
-    names = ("base", *arch.fragments, *_FRAGMENTS[variant])
-    fragments = [CONFIGS / f"{name}.config" for name in names]
-    label = arch.label(variant)
+    base = base or bases.get()
+    fragments = fragments_of(variant, base, arch)
+    label = arch.label(variant) + base.suffix
     with lock(f"build-{label}"):
-        where = _prepare(variant, arch, pristine)
+        where = _prepare(variant, base, arch, kernel_source)
         image = where / arch.image
         inputs = _inputs(where, fragments, arch)
         record = read_record(_record_file(where))
@@ -98,24 +108,31 @@ def build(variant: str, kernel_source: str | None = None, arch: Arch = X86_64) -
             _record_file(where).unlink(missing_ok=True)
             log = log_dir() / f"build-{label}.log"
             log.unlink(missing_ok=True)
-            _configure(where, fragments, arch, log)
+            configure(where, fragments, arch, log)
             targets = [arch.target, *(["modules"] if _has_modules(where / ".config") else [])]
             title = f"building the {label} kernel"
             make(where, targets, log, title=title, variant=variant, arch=arch)
-            record = {"inputs": inputs, "release": _release(image)}
+            record = {"inputs": inputs, "release": release_of(image)}
             _record_file(where).write_text(json.dumps(record) + "\n", encoding="utf-8")
-    return Kernel(variant, where, image, where / ".config", str(record["release"]), arch)
+    return Kernel(variant, where, image, where / ".config", str(record["release"]), arch, base)
 
 
-def _prepare(variant: str, arch: Arch, pristine: Path) -> Path:
+def fragments_of(variant: str, base: Base, arch: Arch) -> list[Path]:
+    """Return the fragments of the configuration of a variant, those of the base after ours."""
+    names = ("base", *arch.fragments, *_FRAGMENTS[variant])
+    pairs = ((CONFIGS / f"{name}.config", base.fragment(name)) for name in names)
+    return [path for ours, its in pairs for path in (ours, its) if path is ours or path.exists()]
+
+
+def _prepare(variant: str, base: Base, arch: Arch, kernel_source: str | None) -> Path:
     """Return the tree of `variant`; a new one starts from vanilla's, where that has been built."""
     label, vanilla = arch.label(variant), arch.label("vanilla")
     if label == vanilla:
-        return tree.prepare(label, pristine, patched=False)
-    with lock(f"build-{vanilla}"):
-        origin = tree.tree_dir() / vanilla
+        return tree.prepare_variant(variant, base, label, source_of=kernel_source)
+    with lock(f"build-{vanilla}{base.suffix}"):
+        origin = tree.tree_dir() / f"{vanilla}{base.suffix}"
         built = origin if _record_file(origin).exists() else None
-        return tree.prepare(label, pristine, built=built)
+        return tree.prepare_variant(variant, base, label, source_of=kernel_source, built=built)
 
 
 def module(kernel: Kernel, name: str) -> Path:
@@ -140,7 +157,7 @@ def foreign(image: Path) -> Kernel:
     """Return the kernel of a bootable image that was built elsewhere."""
     image = image.absolute()
     config = image.parent / ".config"
-    release, arch = _release(image), ARM64 if _is_arm64(image) else X86_64
+    release, arch = release_of(image), ARM64 if _is_arm64(image) else X86_64
     return Kernel("foreign", image.parent, image, config, release, arch)
 
 
@@ -158,7 +175,8 @@ def _inputs(where: Path, fragments: Sequence[Path], arch: Arch) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _configure(where: Path, fragments: Sequence[Path], arch: Arch, log: Path) -> None:
+def configure(where: Path, fragments: Sequence[Path], arch: Arch, log: Path) -> None:
+    """Configure a tree by tinyconfig and fragments; PagehaulError for an option that got lost."""
     env = {"KCONFIG_CONFIG": NEW_CONFIG}
 
     def merge(command: Sequence[str | Path]) -> None:
@@ -281,7 +299,7 @@ def _is_arm64(image: Path) -> bool:
         return False
 
 
-def _release(image: Path) -> str:
+def release_of(image: Path) -> str:
     """`uname -r` of a kernel's image.
 
     A bzImage has it in its header (Documentation/arch/x86/boot.rst: kernel_version), an Image of
@@ -318,6 +336,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `build`."""
     parser.add_argument("--variant", choices=VARIANTS, default="pagehaul")
     add_arch_argument(parser)
+    bases.add_argument(parser)
     parser.add_argument("--source", metavar="DIR|TARBALL|VERSION", help=source.HELP)
     parser.add_argument(
         "--deb",
@@ -337,10 +356,10 @@ def run(args: argparse.Namespace) -> int:
 
         if arch is not X86_64:
             raise PagehaulError("--deb makes packages for this machine; leave --arch out")
-        for package in packages.build(args.base_config, args.source):
+        for package in packages.build(args.base_config, bases.get(args.base), args.source):
             print(package)
         return 0
     if args.base_config is not None:
         raise PagehaulError("--base-config goes with --deb")
-    print(build(args.variant, args.source, arch).image)
+    print(build(args.variant, bases.get(args.base), args.source, arch).image)
     return 0

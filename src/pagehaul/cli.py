@@ -19,6 +19,7 @@ COMMANDS = {
     "source": ("pagehaul.source", "get the kernel source, pristine, into the cache"),
     "tree": ("pagehaul.tree", "lay Pagehaul's files and patches over a pristine kernel"),
     "build": ("pagehaul.build", "build a kernel: vanilla, pagehaul, torture or debug"),
+    "series": ("pagehaul.series_cli", "write the patches as mails, or build and boot each of them"),
     "run": ("pagehaul.vm_cli", "boot a kernel and run a command in it"),
     "shell": ("pagehaul.shell_cli", "boot a kernel with a shell on this terminal"),
     "bench": ("pagehaul.bench", "measure Pagehaul beside the unmodified kernel"),

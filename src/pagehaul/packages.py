@@ -6,7 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from pagehaul import host, source, tree
+from pagehaul import host, tree
+from pagehaul.bases import Base
 from pagehaul.build import NEW_CONFIG, make, make_words, read_options, take_config
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import cache_dir, lock, log_dir
@@ -26,22 +27,21 @@ _OPTIONS = (
     *("--module", "MIGRATE_COPY_DCBM"),
     *("--module", "MIGRATE_COPY_MTCOPY"),
     *("--disable", "MIGRATE_COPY_KUNIT_TEST"),
-    *("--disable", "MIGRATE_COPY_DRAIN_TEST"),
 )
 
 
-def build(base: Path | None, kernel_source: str | None = None) -> list[Path]:
+def build(config_file: Path | None, base: Base, kernel_source: str | None = None) -> list[Path]:
     """Build packages of the pagehaul kernel, its image and its headers, and return them.
 
-    base is the configuration to start from, None for the running kernel's. Raises PagehaulError
-    when there is none, when Pagehaul cannot be built with it, and when the build fails.
+    config_file is the configuration to start from, None for the running kernel's; base and
+    kernel_source are as for `build.build`. Raises PagehaulError when there is none, when Pagehaul
+    cannot be built with it, and when the build fails.
     """
-    config = _base_config(base)
+    config = _base_config(config_file)
     host.need_for("build")
     host.need_for("deb")
-    pristine = source.ensure(kernel_source)
     with lock("build-deb"):
-        where = tree.prepare("deb", pristine)
+        where = tree.prepare_variant("pagehaul", base, "deb", source_of=kernel_source)
         log = log_dir() / "build-deb.log"
         log.unlink(missing_ok=True)
         (where / NEW_CONFIG).write_bytes(config)

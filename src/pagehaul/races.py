@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from pagehaul import source, tree
+from pagehaul import series, source, tree
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
+from pagehaul.series import Content
 
 # The variants that look for them.
 VARIANTS = ("kcsan",)
@@ -62,10 +63,17 @@ def _symbols(*objects: Path) -> set[str]:
     return {words[0].partition(".")[0] for words in lines if words[1:2] in (["t"], ["T"])}
 
 
+def _sources(kernel: Kernel) -> tuple[Path, Content]:
+    """Return the pristine source of a kernel of ours, and what is laid over it."""
+    assert kernel.base is not None
+    content = series.content(kernel.base, series.parts_of(kernel.variant))
+    return source.ensure(kernel.base), content
+
+
 def _in_patched_files(kernel: Kernel) -> set[str]:
-    pristine = source.ensure()
+    pristine, content = _sources(kernel)
     found = set()
-    for name in tree.patched_sources():
+    for name in tree.patched_sources(content):
         compiled = (kernel.tree / name).with_suffix(".o")
         # Others are not a part of this kernel.
         if compiled.exists():

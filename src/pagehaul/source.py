@@ -12,7 +12,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from pagehaul import host
+from pagehaul import bases, debian, host
+from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import cache_dir, lock, log_dir, remove_tree
 from pagehaul.ui import run_logged, step
@@ -21,27 +22,21 @@ HELP = (
     "kernel source: a directory, a tarball, or a version to get from kernel.org (default: Debian's)"
 )
 
-# The series that patches/ is for, and what is fetched from kernel.org where there is no Debian.
-SERIES = "6.12"
-_DEBIAN_PACKAGE = f"linux-source-{SERIES}"
-_DEBIAN_TARBALL = Path(f"/usr/src/{_DEBIAN_PACKAGE}.tar.xz")
-_KERNEL_ORG = "https://cdn.kernel.org/pub/linux/kernel/v6.x/linux-{version}.tar.xz"
-_KERNEL_ORG_VERSION = "6.12.57"
-
 # What a directory of the user's may contain besides the source.
 _NOT_SOURCE = (".git",)
 
 
-def ensure(source: str | None = None) -> Path:
+def ensure(base: Base | None = None, source: str | None = None) -> Path:
     """Return a pristine, read-only source tree in the cache, made when it is not there.
 
-    source is a directory, a tarball, or a kernel.org version such as 6.12.57; None is Debian's
-    linux-source package, installed when missing, or kernel.org's where there is no apt. Raises
-    PagehaulError when it cannot be had, is not a clean kernel of the series, or was changed in the
-    cache.
+    base is the kernel that it is to be, None for the default one. source is a directory, a tarball,
+    or a kernel.org version such as 7.3.4; None is Debian's linux-source package, installed or
+    fetched when missing, or kernel.org's where there is no apt. Raises PagehaulError when it cannot
+    be had, is not a clean kernel of the base, or was changed in the cache.
     """
+    base = base or bases.get()
     if source is None:
-        origin = _default_origin()
+        origin = _default_origin(base)
     elif re.fullmatch(r"\d+\.\d+(\.\d+)?", source):
         origin = _download(source)
     else:
@@ -60,7 +55,7 @@ def ensure(source: str | None = None) -> Path:
         if target.exists():
             _verify(target)
         else:
-            _unpack(origin, target)
+            _unpack(base, origin, target)
     return target
 
 
@@ -70,7 +65,7 @@ def stamp(tree: Path) -> str:
 
 
 def version(tree: Path) -> str:
-    """Version that a kernel's Makefile states, such as 6.12.57; PagehaulError without one."""
+    """Version that a kernel's Makefile states, such as 7.3.4; PagehaulError without one."""
     try:
         text = (tree / "Makefile").read_text(encoding="utf-8")
     except OSError:
@@ -87,17 +82,20 @@ def _source_dir() -> Path:
     return path
 
 
-def _default_origin() -> Path:
-    if _DEBIAN_TARBALL.exists():
-        return _DEBIAN_TARBALL
-    if shutil.which("apt-get") is not None:
-        host.require(_DEBIAN_PACKAGE)
-        return _DEBIAN_TARBALL
-    return _download(_KERNEL_ORG_VERSION)
+def _default_origin(base: Base) -> Path:
+    if base.tarball.exists():
+        return base.tarball
+    if shutil.which("apt-get") is None:
+        return _download(base.kernel_org)
+    if base.backport_of is not None:
+        files = debian.unpack_backport(base.package, base.backport_of)
+        return files / base.tarball.relative_to("/")
+    host.require(base.package)
+    return base.tarball
 
 
 def _download(wanted: str) -> Path:
-    url = _KERNEL_ORG.format(version=wanted)
+    url = bases.kernel_org(wanted)
     target = _source_dir() / url.rsplit("/", 1)[1]
     if target.exists():
         return target
@@ -136,7 +134,7 @@ def _directory_key(origin: Path) -> str:
     return digest.hexdigest()
 
 
-def _unpack(origin: Path, target: Path) -> None:
+def _unpack(base: Base, origin: Path, target: Path) -> None:
     """Put `origin` at `target`, all of it or nothing."""
     work = Path(tempfile.mkdtemp(prefix=".unpack-", dir=target.parent))
     tree = work / "tree"
@@ -154,8 +152,10 @@ def _unpack(origin: Path, target: Path) -> None:
             command += [f"--directory={tree}", f"--file={origin}"]
             run_logged(command, log, title=f"unpacking {origin.name}")
         found = version(tree)
-        if not found.startswith(f"{SERIES}."):
-            raise PagehaulError(f"{origin} is Linux {found}; the patches are for {SERIES}")
+        if not found.startswith(f"{base.name}."):
+            raise PagehaulError(
+                f"{origin} is Linux {found}, not {base.name}; --base says for which the patches are"
+            )
         run_logged(["chmod", "--recursive", "a-w", tree], log, title="making it read-only")
         manifest = {"version": found, "origin": origin.name, **_manifest(tree)}
         _stamp_file(target).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
@@ -196,10 +196,11 @@ def _verify(tree: Path) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `source`."""
+    bases.add_argument(parser)
     parser.add_argument("--source", metavar="DIR|TARBALL|VERSION", help=HELP)
 
 
 def run(args: argparse.Namespace) -> int:
     """Get the source and print where it is."""
-    print(ensure(args.source))
+    print(ensure(bases.get(args.base), args.source))
     return 0

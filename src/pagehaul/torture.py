@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import build, cprogs, host, races, ui, vm
+from pagehaul import bases, build, cprogs, host, races, ui, vm
 from pagehaul.build import CHECKING_VARIANTS, DEBUG_VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
@@ -131,6 +131,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=int, metavar="S", help="what each process does; by default another each time"
     )
     parser.add_argument("--variant", choices=VARIANTS, default=VARIANTS[0])
+    bases.add_argument(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
 
 
@@ -147,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= seed < 1 << 63:
         raise PagehaulError(f"{seed} is not a seed: use 0 to 2^63 - 1")
     print(f"seed {seed}", flush=True)
-    kernel = build.build(args.variant)
+    kernel = build.build(args.variant, bases.get(args.base))
     report = torture(kernel, max(1, round(args.minutes * 60)), seed)
     _show(report.outcomes)
     record = {

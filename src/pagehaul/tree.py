@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The `tree` verb: Pagehaul's files and patches over a pristine kernel.
 
-A tree is kept from one time to the next. What kernel/ and the patches touch is made anew in a
+A tree is kept from one time to the next. What the series touches is made anew in a
 staging directory, from pristine files, and only what came out different is copied into the tree:
 `make` then rebuilds only that, and a patch that does not apply leaves the tree as it was.
 """
@@ -14,33 +14,46 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from pagehaul import host, source
+from pagehaul import bases, host, series, source
+from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
-from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record, remove_tree
+from pagehaul.paths import cache_dir, lock, log_dir, read_record, remove_tree
+from pagehaul.series import Content
 from pagehaul.ui import run_logged
-
-OVERLAY = REPO / "kernel"
-PATCHES = REPO / "patches" / source.SERIES
 
 
 def prepare(
     name: str,
     pristine: Path,
-    overlay: Path = OVERLAY,
-    patches: Path = PATCHES,
+    content: Content | None = None,
     *,
     built: Path | None = None,
-    patched: bool = True,
 ) -> Path:
     """Return the tree `name` in the cache, brought up to date with the repository.
 
-    If `patched`, it has `overlay` and `patches` over it; else it is the pristine source itself,
-    copied, since building needs to write. A new one starts from `built`, the vanilla tree with a
-    kernel built in it, if it is of that source: `make` then has less to do. Raises PagehaulError,
-    naming patch, file and hunk, when a patch does not apply; the tree is then as it was.
+    It has `content` over it; without, it is the pristine source itself, copied, since building
+    needs to write. A new one starts from `built`, the vanilla tree with a kernel built in it, if it
+    is of that source: `make` then has less to do. Raises PagehaulError, naming patch, file and
+    hunk, when a patch does not apply; the tree is then as it was.
+    """
+    fill = None if content is None else partial(stage, pristine, content)
+    return prepare_with(name, pristine, fill, built=built)
+
+
+def prepare_with(
+    name: str,
+    pristine: Path,
+    fill: Callable[[Path], None] | None,
+    *,
+    built: Path | None = None,
+) -> Path:
+    """Return the tree `name` as prepare(), with what `fill` puts into the directory that it gets.
+
+    That is all that is not as in the pristine source, in its final form.
     """
     tree = tree_dir() / name
     with lock(f"tree-{name}"):
@@ -51,13 +64,32 @@ def prepare(
             _copy(built or pristine, tree)
             state = {"source": source.stamp(pristine), "touched": {}}
             _write_state(tree, state)
-        if not patched:
+        if fill is None:
             return tree
         with tempfile.TemporaryDirectory(prefix=f".stage-{name}-", dir=tree_dir()) as directory:
             staging = Path(directory)
-            _stage(pristine, overlay, patches, staging)
+            fill(staging)
             _install(pristine, staging, tree, state)
     return tree
+
+
+def prepare_variant(
+    variant: str,
+    base: Base,
+    label: str = "",
+    *,
+    source_of: str | None = None,
+    built: Path | None = None,
+) -> Path:
+    """Return the tree of a variant, see build.VARIANTS, for a base, brought up to date.
+
+    label is the tree's name, that of the variant by default. source_of is as for `source.ensure`,
+    built as for prepare(). Raises PagehaulError as both do.
+    """
+    name = f"{label or variant}{base.suffix}"
+    parts = series.parts_of(variant)
+    content = series.content(base, parts) if parts else None
+    return prepare(name, source.ensure(base, source_of), content, built=built)
 
 
 def digest(tree: Path) -> str:
@@ -65,10 +97,11 @@ def digest(tree: Path) -> str:
     return hashlib.sha256(json.dumps(_read_state(tree), sort_keys=True).encode()).hexdigest()
 
 
-def patched_sources(patches: Path = PATCHES) -> list[str]:
+def patched_sources(content: Content) -> list[str]:
     """Names of the kernel's own C files that the patches change."""
-    text = "".join(path.read_text(encoding="utf-8") for path in sorted(patches.glob("*.patch")))
-    return sorted(set(re.findall(r"^\+\+\+ b/(\S+\.c)$", text, re.MULTILINE)))
+    text = "".join(path.read_text(encoding="utf-8") for path in content.diffs)
+    changed = set(re.findall(r"^\+\+\+ b/(\S+\.c)$", text, re.MULTILINE))
+    return sorted(changed - content.files.keys())
 
 
 def tree_dir() -> Path:
@@ -115,34 +148,29 @@ def _relocate(tools: Path, origin: Path, tree: Path) -> None:
             path.write_text(text.replace(str(origin), str(tree)), encoding="utf-8")
 
 
-def _stage(pristine: Path, overlay: Path, patches: Path, staging: Path) -> None:
-    """Make in `staging` every file that the overlay or a patch touches, in its final form."""
-    for path in _files(overlay):
-        relative = path.relative_to(overlay)
-        if (pristine / relative).exists():
+def stage(pristine: Path, content: Content, staging: Path) -> None:
+    """Make in the directory `staging` every file that `content` touches, in its final form."""
+    for name, path in content.files.items():
+        if (pristine / name).exists():
             raise PagehaulError(
                 f"{path} would replace a file of the kernel: change that file by a patch instead"
             )
-        (staging / relative).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, staging / relative)
-        shutil.copymode(path, staging / relative)
-    for patch in sorted(patches.glob("*.patch")):
-        for relative in _patched_files(patch):
+        _copy_file(path, staging / name)
+    for patch in content.diffs:
+        for relative in patched_files(patch):
             if not (staging / relative).exists() and (pristine / relative).exists():
-                (staging / relative).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(pristine / relative, staging / relative)
-                shutil.copymode(pristine / relative, staging / relative)
-                (staging / relative).chmod((staging / relative).stat().st_mode | 0o200)
-        _apply(patch, staging)
+                _copy_file(pristine / relative, staging / relative)
+        apply(patch, staging)
 
 
-def _files(directory: Path) -> Iterator[Path]:
-    for path in sorted(directory.rglob("*")):
-        if path.is_file() and not path.name.endswith(("~", ".o", ".orig", ".rej")):
-            yield path
+def _copy_file(origin: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(origin, target)
+    shutil.copymode(origin, target)
+    target.chmod(target.stat().st_mode | 0o200)
 
 
-def _patched_files(patch: Path) -> list[Path]:
+def patched_files(patch: Path) -> list[Path]:
     """Files that a patch touches, in the kernel's tree."""
     names: list[Path] = []
     for line in patch.read_text(encoding="utf-8").splitlines():
@@ -159,11 +187,12 @@ def _patched_files(patch: Path) -> list[Path]:
     return names
 
 
-def _apply(patch: Path, staging: Path) -> None:
+def apply(patch: Path, staging: Path, *options: str) -> None:
+    """Apply a patch in a directory, all of it; PagehaulError says which hunk does not apply."""
     host.require("patch")
     # No fuzz: a hunk whose surroundings changed may compile and be wrong.
     command = ["patch", "--strip=1", "--fuzz=0", "--forward", "--batch", "--no-backup-if-mismatch"]
-    command += [f"--input={patch}"]
+    command += [*options, f"--input={patch}"]
     done = subprocess.run(
         command,
         cwd=staging,
@@ -242,10 +271,11 @@ def _replace(new: Path, old: Path) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `tree`."""
+    bases.add_argument(parser)
     parser.add_argument("--source", metavar="DIR|TARBALL|VERSION", help=source.HELP)
 
 
 def run(args: argparse.Namespace) -> int:
     """Bring Pagehaul's tree up to date and print where it is."""
-    print(prepare("pagehaul", source.ensure(args.source)))
+    print(prepare_variant("pagehaul", bases.get(args.base), source_of=args.source))
     return 0

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pagehaul import build, models, source, ui, vm
+from pagehaul import bases, build, models, source, ui, vm
 from pagehaul.arches import ARCHES, X86_64, Arch
 from pagehaul.errors import PagehaulError
 
@@ -24,6 +24,7 @@ def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which kernel to boot, in which machine."""
     default = vm.Guest()
     parser.add_argument("--variant", choices=build.VARIANTS, default="pagehaul")
+    bases.add_argument(parser)
     parser.add_argument("--source", metavar="DIR|TARBALL", help=source.HELP)
     parser.add_argument("--kernel", type=Path, metavar="IMAGE", help="boot this image instead")
     parser.add_argument(
@@ -94,7 +95,7 @@ def _guest(args: argparse.Namespace, arch: Arch, cpus: int) -> vm.Guest:
 def kernel_of(args: argparse.Namespace, arch: Arch = X86_64) -> build.Kernel:
     """Return the kernel that the options name, built when it is not."""
     if args.kernel is None:
-        return build.build(args.variant, args.source, arch)
+        return build.build(args.variant, bases.get(args.base), args.source, arch)
     kernel = build.foreign(args.kernel)
     if kernel.arch.kernel != arch.kernel:
         raise PagehaulError(f"{args.kernel} is for {kernel.arch.kernel}, not for {arch.kernel}")

@@ -33,7 +33,7 @@ class Board:
         self._fake = fake_guest
         self._tmp = tmp_path
         self.kernel = Kernel(
-            "pagehaul", tmp_path / "tree", tmp_path / "Image", tmp_path / "c", "6.12.99", ARM64_64K
+            "pagehaul", tmp_path / "tree", tmp_path / "Image", tmp_path / "c", "7.3.99", ARM64_64K
         )
         self.qemu = tmp_path / "fake-bin/qemu-system-aarch64"
 
@@ -92,7 +92,7 @@ def test_the_guest_has_tools_programs_and_modules(board: Board) -> None:
     assert board.file("/bin/sh").readlink() == Path("busybox")
     assert board.file("/bin/migrate_content").exists()
     assert not board.file("/bin/notes.txt").exists()
-    modules = board.file("/lib/modules/6.12.99")
+    modules = board.file("/lib/modules/7.3.99")
     assert (modules / "kernel/mm/migrate_copy/dcbm.ko").read_text() == "a module"
     assert (modules / "modules.dep").exists()
     assert {tuple(line.split()[2:4]) for line in board.said("list").splitlines()} == {("0", "0")}

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import build, host, tree
+from conftest import Content
+from pagehaul import build, host
 from pagehaul.arches import ARCHES, ARM64, ARM64_64K, X86_64
 from pagehaul.errors import PagehaulError
 
 
 @pytest.fixture
-def setting(cache: Path, kernel_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Directory of kernel/, patches/ and configs/ for the pretended kernel."""
-    for name in ("kernel", "patches", "configs"):
-        (tmp_path / name).mkdir()
+def setting(cache: Path, content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Directory of kernel/ and configs/ for the pretended kernel."""
+    (tmp_path / "configs").mkdir()
     for name, text in {
         "base": "CONFIG_BASE=y\n# CONFIG_OFF is not set\n",
         "x86_64": "CONFIG_X86=y\n",
@@ -28,7 +28,6 @@ def setting(cache: Path, kernel_dir: Path, tmp_path: Path, monkeypatch: pytest.M
     }.items():
         (tmp_path / f"configs/{name}.config").write_text(f"# a comment\n\n{text}")
     monkeypatch.setattr(build, "CONFIGS", tmp_path / "configs")
-    monkeypatch.setattr(tree.prepare, "__defaults__", (tmp_path / "kernel", tmp_path / "patches"))
     monkeypatch.setattr(host, "need_for", lambda group: None)
     return tmp_path
 
@@ -38,9 +37,9 @@ def builds(kernel: build.Kernel) -> int:
 
 
 def test_kernel_is_built(setting: Path, kernel_dir: Path, bzimage: Callable[[str], bytes]) -> None:
-    kernel = build.build("pagehaul", str(kernel_dir))
-    assert kernel.release == "6.12.99-test"
-    assert kernel.image.read_bytes() == bzimage("6.12.99-test")
+    kernel = build.build("pagehaul", None, str(kernel_dir))
+    assert kernel.release == "7.3.99-test"
+    assert kernel.image.read_bytes() == bzimage("7.3.99-test")
     options = build.read_options(kernel.config)
     assert options == {"TINY": "y", "BASE": "y", "OFF": "n", "X86": "y", "OURS": "y"}
 
@@ -58,7 +57,7 @@ def test_kernel_is_built(setting: Path, kernel_dir: Path, bzimage: Callable[[str
 def test_variant_has_its_options(
     setting: Path, kernel_dir: Path, variant: str, options: set[str]
 ) -> None:
-    got = build.read_options(build.build(variant, str(kernel_dir)).config)
+    got = build.read_options(build.build(variant, None, str(kernel_dir)).config)
     assert {name for name in got if name in ("OURS", "JUDGE", "TORTURE", "DEBUG")} == options
 
 
@@ -70,14 +69,14 @@ def cross_compiler(fake_command: Callable[[str, str], Path]) -> None:
 def test_each_architecture_has_its_options_and_tree(
     setting: Path, kernel_dir: Path, cross_compiler: None
 ) -> None:
-    kernels = [build.build("pagehaul", str(kernel_dir), arch) for arch in ARCHES.values()]
+    kernels = [build.build("pagehaul", None, str(kernel_dir), arch) for arch in ARCHES.values()]
     assert [kernel.label for kernel in kernels] == [
         "pagehaul",
         "pagehaul-arm64",
         "pagehaul-arm64-64k",
     ]
     assert len({kernel.tree for kernel in kernels}) == len(kernels)
-    assert [kernel.release for kernel in kernels[1:]] == ["6.12.99-test-arm64"] * 2
+    assert [kernel.release for kernel in kernels[1:]] == ["7.3.99-test-arm64"] * 2
     small, large = (build.read_options(kernel.config) for kernel in kernels[1:])
     assert "X86" not in small and small["OURS"] == "y" and small["ARM64"] == "y"
     assert (small["SMALL"], large["SMALL"], large["LARGE"]) == ("y", "n", "y")
@@ -86,7 +85,7 @@ def test_each_architecture_has_its_options_and_tree(
 def test_another_architecture_is_cross_compiled(
     setting: Path, kernel_dir: Path, cross_compiler: None
 ) -> None:
-    kernel = build.build("vanilla", str(kernel_dir), ARM64)
+    kernel = build.build("vanilla", None, str(kernel_dir), ARM64)
     assert (kernel.tree / "words").read_text() == (
         "arm64 aarch64-linux-gnu- ccache aarch64-linux-gnu-gcc -vanilla-arm64\n"
     )
@@ -104,54 +103,54 @@ def test_only_what_an_architecture_needs_is_installed(
 ) -> None:
     groups: list[str] = []
     monkeypatch.setattr(host, "need_for", groups.append)
-    build.build("vanilla", str(kernel_dir))
+    build.build("vanilla", None, str(kernel_dir))
     assert groups == ["build"]
-    build.build("vanilla", str(kernel_dir), ARM64_64K)
+    build.build("vanilla", None, str(kernel_dir), ARM64_64K)
     assert groups == ["build", "build", "build-arm64"]
 
 
 def test_nothing_changed_builds_nothing(setting: Path, kernel_dir: Path) -> None:
-    first = build.build("pagehaul", str(kernel_dir))
+    first = build.build("pagehaul", None, str(kernel_dir))
     config_time = first.config.stat().st_mtime_ns
-    assert build.build("pagehaul", str(kernel_dir)) == first
+    assert build.build("pagehaul", None, str(kernel_dir)) == first
     assert builds(first) == 1
     assert first.config.stat().st_mtime_ns == config_time
 
 
 @pytest.mark.parametrize("what", ["kernel/new.c", "configs/base.config", "image"])
 def test_change_is_built(setting: Path, kernel_dir: Path, what: str) -> None:
-    kernel = build.build("pagehaul", str(kernel_dir))
+    kernel = build.build("pagehaul", None, str(kernel_dir))
     if what == "image":
         kernel.image.unlink()
     else:
         with (setting / what).open("a") as file:
             file.write("CONFIG_MORE=y\n")
-    again = build.build("pagehaul", str(kernel_dir))
+    again = build.build("pagehaul", None, str(kernel_dir))
     assert builds(again) == 2
 
 
-def test_failed_build_is_tried_again(setting: Path, kernel_dir: Path) -> None:
-    kernel = build.build("pagehaul", str(kernel_dir))
+def test_failed_build_is_tried_again(setting: Path, kernel_dir: Path, content: Content) -> None:
+    kernel = build.build("pagehaul", None, str(kernel_dir))
     lines = (kernel_dir / "Makefile").read_text().splitlines()
     at = lines.index("bzImage:")
-    (setting / "patches/0001-break.patch").write_text(
+    (content.diffs / "2.diff").write_text(
         f"--- a/Makefile\n+++ b/Makefile\n@@ -{at + 1},4 +{at + 1},5 @@\n {lines[at]}\n"
         f" {lines[at + 1]}\n+\techo the compiler complains; false\n"
         f" {lines[at + 2]}\n {lines[at + 3]}\n"
     )
     for attempt in (2, 3):
         with pytest.raises(PagehaulError, match="the compiler complains"):
-            build.build("pagehaul", str(kernel_dir))
+            build.build("pagehaul", None, str(kernel_dir))
         assert builds(kernel) == attempt
-    (setting / "patches/0001-break.patch").unlink()
-    build.build("pagehaul", str(kernel_dir))
+    (content.diffs / "2.diff").unlink()
+    build.build("pagehaul", None, str(kernel_dir))
     assert builds(kernel) == 4
 
 
 def test_dropped_option_is_an_error(setting: Path, kernel_dir: Path) -> None:
     (setting / "configs/pagehaul.config").write_text("CONFIG_OURS=y\nCONFIG_DROPPED=y\n")
     with pytest.raises(PagehaulError, match="CONFIG_DROPPED=y became n"):
-        build.build("pagehaul", str(kernel_dir))
+        build.build("pagehaul", None, str(kernel_dir))
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import build, host, packages, tree
+from conftest import Content
+from pagehaul import bases, build, host, packages
 from pagehaul.errors import PagehaulError
 
 # What bindeb-pkg leaves beside the tree; it packs its configuration, so that the test can see it.
 BINDEB = """
 bindeb-pkg:
-\tcp .config ../linux-image-6.12.99-pagehaul_1_amd64.deb
-\ttouch ../linux-headers-6.12.99-pagehaul_1_amd64.deb ../linux-libc-dev_1_amd64.deb
+\tcp .config ../linux-image-7.3.99-pagehaul_1_amd64.deb
+\ttouch ../linux-headers-7.3.99-pagehaul_1_amd64.deb ../linux-libc-dev_1_amd64.deb
 \ttouch ../linux-upstream_1_amd64.changes
 """
 # Like the kernel's scripts/config, but for --disable of what is not there.
@@ -32,13 +33,13 @@ done
 
 
 @pytest.fixture
-def kernel(kernel_dir: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kernel(
+    kernel_dir: Path, cache: Path, content: Content, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     with (kernel_dir / "Makefile").open("a") as makefile:
         makefile.write(BINDEB)
     (kernel_dir / "scripts/config").write_text(CONFIG)
     (kernel_dir / "scripts/config").chmod(0o755)
-    (tmp_path / "none").mkdir()
-    monkeypatch.setattr(tree.prepare, "__defaults__", (tmp_path / "none", tmp_path / "none"))
     monkeypatch.setattr(host, "need_for", lambda group: None)
     return kernel_dir
 
@@ -51,17 +52,17 @@ def base(tmp_path: Path) -> Path:
 
 
 def test_image_and_headers_come_out(kernel: Path, base: Path, cache: Path) -> None:
-    made = packages.build(base, str(kernel))
+    made = packages.build(base, bases.get(), str(kernel))
     assert [path.name.split("_")[0] for path in made] == [
-        "linux-image-6.12.99-pagehaul",
-        "linux-headers-6.12.99-pagehaul",
+        "linux-image-7.3.99-pagehaul",
+        "linux-headers-7.3.99-pagehaul",
     ]
     assert {path.parent for path in made} == {cache / "deb"}
     assert list((cache / "tree").glob("linux-*")) == []
 
 
 def test_the_base_configuration_is_kept_and_ours_added(kernel: Path, base: Path) -> None:
-    options = build.read_options(packages.build(base, str(kernel))[0])
+    options = build.read_options(packages.build(base, bases.get(), str(kernel))[0])
     assert options["E1000"] == "m" and options["MIGRATE_COPY"] == "y"
     assert options["MIGRATE_COPY_KUNIT_TEST"] == "n"
     assert options["MIGRATE_COPY_DCBM"] == options["MIGRATE_COPY_MTCOPY"] == "m"
@@ -74,9 +75,9 @@ def test_configuration_that_pagehaul_cannot_be_built_with_is_an_error(
     makefile = kernel / "Makefile"
     makefile.write_text(makefile.read_text().replace("grep -v DROPPED", "grep -v MIGRATE_COPY"))
     with pytest.raises(PagehaulError, match="did not keep CONFIG_MIGRATE_COPY"):
-        packages.build(base, str(kernel))
+        packages.build(base, bases.get(), str(kernel))
 
 
 def test_missing_base_configuration_is_an_error(kernel: Path, tmp_path: Path) -> None:
     with pytest.raises(PagehaulError, match="--base-config FILE"):
-        packages.build(tmp_path / "missing", str(kernel))
+        packages.build(tmp_path / "missing", bases.get(), str(kernel))

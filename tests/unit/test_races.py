@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import races, source, tree
+from pagehaul import bases, races, source, tree
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 
@@ -75,8 +75,10 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     pristine = tmp_path / "pristine"
     (pristine / "mm").mkdir(parents=True)
     (pristine / "mm/gup.c").write_text(BEFORE)
-    monkeypatch.setattr(source, "ensure", lambda: pristine)
-    monkeypatch.setattr(tree, "patched_sources", lambda: ["mm/gup.c", "mm/not_configured.c"])
+    monkeypatch.setattr(source, "ensure", lambda base: pristine)
+    monkeypatch.setattr(
+        tree, "patched_sources", lambda content: ["mm/gup.c", "mm/not_configured.c"]
+    )
     for name, code in (
         (
             "mm/migrate_copy/batch.o",
@@ -92,7 +94,8 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
         text = path.with_suffix(".c")
         text.write_text(code)
         subprocess.run(["gcc", "-O0", "-c", "-o", path, text], check=True)
-    return Kernel("kcsan", tmp_path, tmp_path / "image", tmp_path / "config", "6.12.99")
+    image, config = tmp_path / "image", tmp_path / "config"
+    return Kernel("kcsan", tmp_path, image, config, "7.3.99", base=bases.get())
 
 
 def test_functions_of_our_objects_are_ours(kernel: Kernel) -> None:
@@ -172,6 +175,6 @@ def test_what_was_reported_is_counted(kernel: Kernel, tmp_path: Path) -> None:
 
 
 def test_a_kernel_without_our_objects_is_an_error(tmp_path: Path) -> None:
-    kernel = Kernel("kcsan", tmp_path, tmp_path / "image", tmp_path / "config", "6.12.99")
+    kernel = Kernel("kcsan", tmp_path, tmp_path / "image", tmp_path / "config", "7.3.99")
     with pytest.raises(PagehaulError, match="build the kernel again"):
         races.allowed(kernel)

@@ -24,7 +24,7 @@ REFUSED = "vtime: error: slice_ns=0 is not an option with a value that fits"
 @pytest.fixture
 def kernel(tmp_path: Path) -> Kernel:
     (tmp_path / "config").write_text("CONFIG_NO_HZ=y\nCONFIG_HZ_250=y\nCONFIG_HZ=250\n")
-    return Kernel("vanilla", tmp_path, tmp_path / "bzImage", tmp_path / "config", "6.12.99")
+    return Kernel("vanilla", tmp_path, tmp_path / "bzImage", tmp_path / "config", "7.3.99")
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from pagehaul import build, cli, cprogs, host, suites, vm
+from pagehaul import bases, build, cli, cprogs, host, suites, vm
+from pagehaul.bases import Base
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.results import Remap, Row, Touch, Touches
@@ -119,7 +120,7 @@ def test_run_sums_up_in_the_last_line(
         one=lambda: [passed("a"), skipped("b", "no disk")],
         two=lambda: [passed("c")],
     )
-    assert suites.run_suites(["one", "two", "one"]) == 0
+    assert suites.run_suites(suites.SUITES) == 0
     output = capsys.readouterr()
     assert output.out == "2 passed, 0 failed, 1 skipped\n"
     assert "no disk" in output.err
@@ -129,7 +130,7 @@ def test_a_failed_test_is_named_and_gives_exit_status_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache: Path
 ) -> None:
     fake_suites(monkeypatch, one=lambda: [failed("the pages", "are gone")])
-    assert suites.run_suites(["one"]) == 1
+    assert suites.run_suites(suites.SUITES) == 1
     output = capsys.readouterr()
     assert output.out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
     assert "one: the pages" in output.err
@@ -143,7 +144,7 @@ def test_a_suite_that_stops_fails_and_the_others_run(
         raise PagehaulError("no compiler")
 
     fake_suites(monkeypatch, one=broken, two=lambda: [passed("a")], three=lambda: [])
-    assert suites.run_suites(["one", "two", "three"]) == 1
+    assert suites.run_suites(suites.SUITES) == 1
     output = capsys.readouterr()
     assert output.out == "1 passed, 2 failed, 0 skipped\n"
     assert "no compiler" in output.err
@@ -159,7 +160,8 @@ def test_an_unknown_suite_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -
 def test_a_variant_runs_what_is_for_variants(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache: Path
 ) -> None:
-    def of_variant(variant: str) -> list[Outcome]:
+    def of_variant(variant: str, base: Base) -> list[Outcome]:
+        assert base.name == bases.DEFAULT
         return [passed(f"on {variant}"), failed(f"not on {variant}", "why")]
 
     monkeypatch.setattr(suites, "OF_VARIANTS", ("kunit",))
@@ -508,12 +510,43 @@ def test_every_kernel_file_and_patch_is_checked() -> None:
     names = [str(path) for path in lint.kernel_sources()]
     assert any(name.endswith("mm/migrate_copy/batch.c") for name in names)
     assert any(name.endswith("migrate_copy/migrate_content.c") for name in names)
-    assert any(name.endswith(".patch") for name in names)
+    assert any(name.endswith("mm/migrate.h") for name in names)
 
 
-def test_every_patched_object_is_compiled() -> None:
-    assert "mm/migrate.o" in lint.patched_objects()
-    assert all(name.endswith(".o") for name in lint.patched_objects())
+@pytest.mark.parametrize("name", bases.names())
+def test_every_patched_object_is_compiled(name: str) -> None:
+    found = lint.patched_objects(bases.get(name))
+    assert "mm/migrate.o" in found and "mm/mempolicy.o" in found
+    assert all(each.endswith(".o") for each in found)
+    # Ours are compiled anyway.
+    assert not any("migrate_copy" in each for each in found)
+
+
+def test_everything_runs_on_the_default_base_and_some_on_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache: Path
+) -> None:
+    ran: list[tuple[str, str]] = []
+
+    def suite(name: str) -> Callable[[Base], list[Outcome]]:
+        def run(base: Base) -> list[Outcome]:
+            ran.append((name, base.name))
+            return [passed(name)]
+
+        return run
+
+    monkeypatch.setattr(suites, "SUITES", {name: suite(name) for name in (*suites.SHORT, "lint")})
+    assert cli.main(["test"]) == 0
+    default, *others = bases.names()
+    assert ran == [
+        *((name, default) for name in (*suites.SHORT, "lint") if name not in suites.ON_REQUEST),
+        *((name, other) for other in others for name in suites.SHORT),
+    ]
+    assert others
+    ran.clear()
+    assert cli.main(["test", "--suite", "kunit"]) == 0
+    assert cli.main(["test", "--suite", "kunit", "--base", others[0]]) == 0
+    assert ran == [("kunit", default), ("kunit", others[0])]
+    assert "Suite kunit" in capsys.readouterr().err
 
 
 def results_of(*statuses: str) -> dict[str, Outcome]:
@@ -587,7 +620,7 @@ def test_the_kernels_own_tests_run_on_both_kernels(
 
     monkeypatch.setattr(vm, "run", run)
     monkeypatch.setattr(host, "require", lambda *packages: None)
-    monkeypatch.setattr(build, "build", lambda variant: replace(KERNEL, variant=variant))
+    monkeypatch.setattr(build, "build", lambda variant, base: replace(KERNEL, variant=variant))
     monkeypatch.setattr(cprogs, "selftests", lambda *words: cache)
     outcomes = guests.mm_selftests(ours)
     assert {outcome.status for outcome in outcomes} == {Status.PASSED}
@@ -616,7 +649,7 @@ def test_arm64_is_tested_with_both_sizes_of_pages(
 
     monkeypatch.setattr(vm, "run", run)
     monkeypatch.setattr(
-        build, "build", lambda variant, arch: replace(KERNEL, variant=variant, arch=arch)
+        build, "build", lambda variant, base, arch: replace(KERNEL, variant=variant, arch=arch)
     )
     monkeypatch.setattr(build, "read_options", lambda config: {"KUNIT_DEBUGFS": "y"})
     outcomes = arm64.run()

@@ -97,7 +97,7 @@ def test_the_verb_reports_and_fails(
         asked.append((kernel.variant, seconds, seed))
         return torture.Report([outcome], FIGURES)
 
-    monkeypatch.setattr(build, "build", lambda variant: kernel)
+    monkeypatch.setattr(build, "build", lambda variant, base: kernel)
     monkeypatch.setattr(torture, "torture", pretend)
     file = tmp_path / "figures.json"
     assert torture.run(_arguments("--minutes", "0.5", "--seed", "7", "--json", str(file))) == status

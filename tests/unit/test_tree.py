@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import source, tree
+from conftest import Content
+from pagehaul import bases, series, source, tree
 from pagehaul.errors import PagehaulError
 
 HOOK = """\
@@ -33,28 +34,28 @@ MAKE = """\
 @dataclass
 class Setting:
     pristine: Path
-    overlay: Path
-    patches: Path
+    content: Content
+
+    @property
+    def overlay(self) -> Path:
+        return self.content.overlay
+
+    @property
+    def patches(self) -> Path:
+        return self.content.diffs
 
     def prepare(self, name: str = "pagehaul", built: Path | None = None) -> Path:
-        return tree.prepare(
-            name,
-            self.pristine,
-            self.overlay,
-            self.patches,
-            built=built,
-            patched=name != "vanilla",
-        )
+        what = None if name == "vanilla" else self.content.now()
+        return tree.prepare(name, self.pristine, what, built=built)
 
 
 @pytest.fixture
-def setting(cache: Path, kernel_dir: Path, tmp_path: Path) -> Setting:
-    result = Setting(source.ensure(str(kernel_dir)), tmp_path / "kernel", tmp_path / "patches")
+def setting(cache: Path, kernel_dir: Path, content: Content) -> Setting:
+    result = Setting(source.ensure(source=str(kernel_dir)), content)
     (result.overlay / "mm").mkdir(parents=True)
     (result.overlay / "mm/copy.c").write_text("copy\n")
-    result.patches.mkdir()
-    (result.patches / "0001-hook.patch").write_text(HOOK)
-    (result.patches / "0002-make.patch").write_text(MAKE)
+    (result.patches / "1.diff").write_text(HOOK)
+    (result.patches / "2.diff").write_text(MAKE)
     return result
 
 
@@ -112,7 +113,7 @@ def test_one_changed_file_touches_one(setting: Setting) -> None:
 def test_one_changed_patch_touches_its_file(setting: Setting) -> None:
     where = setting.prepare()
     before = snapshot(where)
-    (setting.patches / "0001-hook.patch").write_text(HOOK.replace("+hook", "+better hook"))
+    (setting.patches / "1.diff").write_text(HOOK.replace("+hook", "+better hook"))
     setting.prepare()
     assert changed(before, where) == {"mm/migrate.c"}
 
@@ -120,7 +121,7 @@ def test_one_changed_patch_touches_its_file(setting: Setting) -> None:
 def test_what_is_touched_no_more_is_pristine_again(setting: Setting) -> None:
     where = setting.prepare()
     before = snapshot(where)
-    (setting.patches / "0001-hook.patch").unlink()
+    (setting.patches / "1.diff").unlink()
     (setting.overlay / "mm/copy.c").unlink()
     setting.prepare()
     assert changed(before, where) == {"mm/migrate.c", "mm/copy.c"}
@@ -139,30 +140,30 @@ def test_built_files_stay(setting: Setting) -> None:
 def test_patch_that_does_not_apply_is_named_and_leaves_the_tree(setting: Setting) -> None:
     where = setting.prepare()
     before, digest = snapshot(where), tree.digest(where)
-    (setting.patches / "0001-hook.patch").write_text(HOOK.replace("+hook", "+another hook"))
-    (setting.patches / "0002-make.patch").write_text(MAKE.replace(" obj-y", " obj-m"))
+    (setting.patches / "1.diff").write_text(HOOK.replace("+hook", "+another hook"))
+    (setting.patches / "2.diff").write_text(MAKE.replace(" obj-y", " obj-m"))
     with pytest.raises(PagehaulError) as error:
         setting.prepare()
-    assert "0002-make.patch does not apply: mm/Makefile, hunk #1 at 1" in str(error.value)
+    assert "2.diff does not apply: mm/Makefile, hunk #1 at 1" in str(error.value)
     assert changed(before, where) == set()
     assert tree.digest(where) == digest
     assert [path.name for path in where.parent.iterdir() if path.name.startswith(".")] == []
 
 
 def test_patch_for_a_missing_file_is_named(setting: Setting) -> None:
-    (setting.patches / "0003-gone.patch").write_text(MAKE.replace("mm/Makefile", "mm/gone.c"))
-    with pytest.raises(PagehaulError, match=r"0003-gone.patch does not apply: .*gone.c"):
+    (setting.patches / "3.diff").write_text(MAKE.replace("mm/Makefile", "mm/gone.c"))
+    with pytest.raises(PagehaulError, match=r"3.diff does not apply: .*gone.c"):
         setting.prepare()
 
 
 def test_patch_must_apply_without_fuzz(setting: Setting) -> None:
-    (setting.patches / "0001-hook.patch").write_text(HOOK.replace(" three", " THREE"))
-    with pytest.raises(PagehaulError, match=r"0001-hook.patch .*mm/migrate.c, hunk #1"):
+    (setting.patches / "1.diff").write_text(HOOK.replace(" three", " THREE"))
+    with pytest.raises(PagehaulError, match=r"1.diff .*mm/migrate.c, hunk #1"):
         setting.prepare()
 
 
 def test_patch_cannot_leave_the_tree(setting: Setting) -> None:
-    (setting.patches / "0001-hook.patch").write_text(HOOK.replace("mm/migrate.c", "../../x"))
+    (setting.patches / "1.diff").write_text(HOOK.replace("mm/migrate.c", "../../x"))
     with pytest.raises(PagehaulError, match="outside the kernel"):
         setting.prepare()
 
@@ -202,16 +203,20 @@ def test_new_source_makes_a_new_tree(setting: Setting, kernel_dir: Path) -> None
     where = setting.prepare()
     (where / "stale.o").write_text("")
     (kernel_dir / "mm/other.c").write_text("other\n")
-    setting.pristine = source.ensure(str(kernel_dir))
+    setting.pristine = source.ensure(source=str(kernel_dir))
     setting.prepare()
     assert (where / "mm/other.c").exists() and not (where / "stale.o").exists()
     assert "hook" in (where / "mm/migrate.c").read_text()
 
 
 def test_the_projects_own_patches_are_well_formed() -> None:
-    assert sorted(tree.PATCHES.glob("*.patch"))
-    for patch in tree.PATCHES.glob("*.patch"):
-        assert tree._patched_files(patch)
+    for name in bases.names():
+        base = bases.get(name)
+        found = series.content(base, list(series.load().parts))
+        assert found.diffs and found.files
+        assert all(tree.patched_files(diff) for diff in found.diffs)
+        # None is left over.
+        assert sorted(found.diffs) == sorted(base.patches.iterdir())
 
 
 def test_a_new_tree_starts_from_the_built_one(setting: Setting) -> None:
@@ -233,6 +238,6 @@ def test_objects_of_another_source_are_not_used(setting: Setting, kernel_dir: Pa
     vanilla = setting.prepare("vanilla")
     (vanilla / "mm/migrate.o").write_text("object")
     (kernel_dir / "mm/other.c").write_text("other\n")
-    setting.pristine = source.ensure(str(kernel_dir))
+    setting.pristine = source.ensure(source=str(kernel_dir))
     where = setting.prepare(built=vanilla)
     assert not (where / "mm/migrate.o").exists()

@@ -242,7 +242,7 @@ def test_mechanisms_are_judged_with_and_without_them() -> None:
         judged(2.0, 2, without),
         judged(4.0, 8),
         judged(5.0, 8, without),
-        judged(3.2, 8, {"debug.window_folios": "8"}),
+        judged(3.2, 8, {"debug.set_folios": "8"}),
         judged(2.0, 8, {"priority": "high"}, condition="busy"),
         judged(1.0, 8, {"priority": "high", "debug.without/cost_model": "1"}, condition="busy"),
         # There is no cell of it with all mechanisms.
@@ -252,7 +252,7 @@ def test_mechanisms_are_judged_with_and_without_them() -> None:
     assert table.header == ("mechanism", "folios", "method", "2 CPUs", "8 CPUs")
     assert table.rows == (
         ("placement", "2 MB x 64", "all CPUs", "+10.0%", "-20.0%"),
-        ("window_folios 8", "2 MB x 64", "all CPUs", "", "+25.0%"),
+        ("set_folios 8", "2 MB x 64", "all CPUs", "", "+25.0%"),
         ("cost_model", "busy, 2 MB x 64", "all CPUs, priority high", "", "+100.0%"),
     )
 

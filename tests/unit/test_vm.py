@@ -31,7 +31,7 @@ class Booted:
         self.vng = self._fake("vng", script)
         self.log = self._tmp / "logs/guest.log"
         image = self._tmp / "bzImage"
-        kernel = Kernel("vanilla", self._tmp, image, self._tmp / ".config", "6.12.99")
+        kernel = Kernel("vanilla", self._tmp, image, self._tmp / ".config", "7.3.99")
         guest = Guest(accel="tcg", memory_mb=512)
         return vm.run(kernel, guest, ["echo", "a b"], timeout=timeout, log=self.log, **how)
 

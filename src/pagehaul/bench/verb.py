@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from rich.markup import escape
 
-from pagehaul import build, cprogs, host, kernbench, models, report, ui, verdict
+from pagehaul import bases, build, cprogs, host, kernbench, models, report, ui, verdict
 from pagehaul.bench import profiled
 from pagehaul.bench.measure import measure
 from pagehaul.errors import PagehaulError
@@ -24,6 +24,7 @@ _MOST_CPUS = 64
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
+    bases.add_argument(parser)
     parser.add_argument("--quick", action="store_true", help="fewer and smaller cells")
     parser.add_argument(
         "--cpus",
@@ -135,8 +136,11 @@ def _profile(args: argparse.Namespace) -> int:
 def _machine(args: argparse.Namespace, wanted: list[Experiment]) -> Machine:
     if args.host:
         return Host(cprogs.build_static(REPO / "bench") / "movebench")
+    base = bases.get(args.base)
     more = [name for experiment in wanted for name in experiment.kernels]
-    kernels = {name: build.build(name) for name in dict.fromkeys(("vanilla", "pagehaul", *more))}
+    kernels = {
+        name: build.build(name, base) for name in dict.fromkeys(("vanilla", "pagehaul", *more))
+    }
     program = cprogs.build_static(REPO / "bench") / "movebench"
     if any(experiment.name == "kernbench" for experiment in wanted):
         kernbench.write_commands(kernels["pagehaul"], args.quick)

@@ -15,6 +15,9 @@ THREADS_PER_CPU = 2
 QUICK_FOLIOS = 32
 FULL_FOLIOS = 48
 
+# The kernel that has a switch for that.
+KERNEL = "judge"
+
 # For which folios migration drains: before 6.7, since then, and with Pagehaul.
 DRAINS = ("mapped", "mlocked", "never")
 
@@ -37,7 +40,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return tuple(
         Cell(
             shape,
-            "pagehaul",
+            KERNEL,
             "faults",
             count,
             condition=condition,
@@ -56,5 +59,7 @@ EXPERIMENT = Experiment(
     "faults",
     _cells,
     guest_only=True,
+    on_request=True,
+    kernels=(KERNEL,),
     quick_cpus=(4,),
 )

@@ -46,7 +46,7 @@ def _trials(size: Size) -> Iterator[Trial]:
     shapes = (_BASE, _LARGE, _HUGE)
     parallel = [_ours(shape, "parallel", most) for shape in shapes]
     copied = [_ours(shape, "threads", most) for shape in shapes]
-    windows = tuple({"debug.window_folios": folios} for folios in ("1", "8", "16"))
+    windows = tuple({"debug.set_folios": folios} for folios in ("1", "8", "16"))
     yield Trial((copied[0], copied[1], parallel[0]), windows)
     chunks = tuple({"chunk_kb": kb} for kb in ("32", "512"))
     yield Trial((copied[1], copied[2], parallel[2]), chunks)

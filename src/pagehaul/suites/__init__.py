@@ -8,7 +8,7 @@ from functools import partial
 
 from rich.markup import escape
 
-from pagehaul import ui
+from pagehaul import bases, ui
 from pagehaul.build import DEBUG_VARIANTS
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
@@ -30,6 +30,7 @@ from pagehaul.suites.outcomes import Outcome, Status, count, failed, summary
 SUITES: dict[str, Callable[..., list[Outcome]]] = {
     "unit": unit.run,
     "lint": lint.run,
+    "compile": lint.compiled,
     "kunit": guests.kunit,
     "errors": guests.errors,
     "status": guests.status,
@@ -74,9 +75,14 @@ OF_VARIANTS = (
     "torture",
 )
 
+# What runs on every base but the default one, when nobody says on which: enough to see that the
+# same series does the same there.
+SHORT = ("compile", "kunit", "errors", "status", "move")
+
 # Run when they are asked for only: arm64 installs a cross compiler and builds two more kernels,
-# which would take as long as half of the rest; windows needs a kernel more.
-ON_REQUEST = ("windows", "arm64")
+# which would take as long as half of the rest; windows needs a kernel more; lint has all that
+# compile has.
+ON_REQUEST = ("windows", "arm64", "compile")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,31 +102,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of our kernel; those that look for mistakes of their own run, alone, "
         f"{', '.join(OF_VARIANTS)}",
     )
+    parser.add_argument(
+        "--base",
+        choices=(*bases.names(), "all"),
+        help="the kernel that the series is laid over; all: everything on "
+        f"{bases.DEFAULT}, {', '.join(SHORT)} on the others (default: all, or {bases.DEFAULT} "
+        "with --suite or --variant)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the suites; 1 when a test failed."""
+    named = args.base or ("all" if args.variant == "pagehaul" and not args.suite else bases.DEFAULT)
+    base = bases.get(bases.DEFAULT if named == "all" else named)
+    others = [bases.get(name) for name in bases.names()[1:]] if named == "all" else []
     if args.variant == "pagehaul":
-        return run_suites(args.suite or [name for name in SUITES if name not in ON_REQUEST])
+        names = args.suite or [name for name in SUITES if name not in ON_REQUEST]
+        works = {name: partial(SUITES[name], base=base) for name in names}
+        if not args.suite:
+            works |= {
+                f"{other.name}/{name}": partial(SUITES[name], base=other)
+                for other in others
+                for name in SHORT
+            }
+        return run_suites(works)
     names = args.suite or list(OF_VARIANTS)
-    if others := [name for name in names if name not in OF_VARIANTS]:
+    if wrong := [name for name in names if name not in OF_VARIANTS]:
         raise PagehaulError(
-            f"--variant {args.variant} is not for {', '.join(others)}: "
+            f"--variant {args.variant} is not for {', '.join(wrong)}: "
             f"use one of {', '.join(OF_VARIANTS)}"
         )
-    return run_suites(names, {name: partial(SUITES[name], args.variant) for name in names})
+    return run_suites({name: partial(SUITES[name], args.variant, base=base) for name in names})
 
 
-def run_suites(
-    names: Sequence[str], found_in: Mapping[str, Callable[[], list[Outcome]]] | None = None
-) -> int:
-    """Run the suites `names`, each once, and sum up on stdout; 1 when a test failed."""
-    by_name = SUITES if found_in is None else found_in
+def run_suites(works: Mapping[str, Callable[[], list[Outcome]]]) -> int:
+    """Run suites by their names, in a row, and sum up on stdout; 1 when a test failed."""
     found: dict[str, list[Outcome]] = {}
-    for name in dict.fromkeys(names):
+    for name, work in works.items():
         started = time.monotonic()
         ui.console.print(f"[bold]Suite {name}[/]")
-        found[name] = _run_suite(by_name[name])
+        found[name] = _run_suite(work)
         seconds = time.monotonic() - started
         ui.console.print(f"Suite {name}: {summary(found[name])} [dim]in {seconds:.0f} s[/]")
     everything = [outcome for outcomes in found.values() for outcome in outcomes]

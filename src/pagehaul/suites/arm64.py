@@ -4,6 +4,7 @@
 from pagehaul import build, vm
 from pagehaul.arches import ARM64, ARM64_64K, Arch
 from pagehaul.arm64 import CPUS
+from pagehaul.bases import Base
 from pagehaul.suites.guests import Program, flat, run_kunit, run_programs
 from pagehaul.suites.outcomes import Outcome
 
@@ -40,11 +41,11 @@ def _programs(arch: Arch) -> dict[str, tuple[Program, ...]]:
     }
 
 
-def run() -> list[Outcome]:
+def run(base: Base | None = None) -> list[Outcome]:
     """Check copies by CPUs and by DMA channels, with each size of base pages."""
     outcomes: list[Outcome] = []
     for arch in _WAYS:
-        kernel = build.build("pagehaul", arch=arch)
+        kernel = build.build("pagehaul", base, arch=arch)
         outcomes += run_kunit(kernel, _GUEST)
         for name, programs in _programs(arch).items():
             outcomes += flat(run_programs(name, kernel, _GUEST, programs), kernel)

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pagehaul import bench, build, cprogs, host, report, results
+from pagehaul.bases import Base
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size
 from pagehaul.experiments.cell import BASE_PAGE, compare_methods
 from pagehaul.experiments.path_length import SMALL
@@ -55,17 +56,17 @@ _SMOKE = Experiment(
 )
 
 
-def _measure(*experiments: Experiment) -> Results:
+def _measure(base: Base | None, *experiments: Experiment) -> Results:
     host.require(*(name for experiment in experiments for name in experiment.packages))
-    kernels = {name: build.build(name) for name in ("vanilla", "pagehaul")}
+    kernels = {name: build.build(name, base) for name in ("vanilla", "pagehaul")}
     program = cprogs.build_static(REPO / "bench") / "movebench"
     machine = Guests(program, kernels)
     return bench.measure(experiments, machine, quick=True, on_part=report.print_tables)
 
 
-def smoke() -> list[Outcome]:
+def smoke(base: Base | None = None) -> list[Outcome]:
     """Run a small benchmark: every method moves everything, and every byte is right."""
-    measured = _measure(_SMOKE)
+    measured = _measure(base, _SMOKE)
     integrity = measured.integrity
     outcomes = [
         verdict(
@@ -161,9 +162,9 @@ def check_forced(rows: Iterable[Row]) -> list[Outcome]:
     ]
 
 
-def path_length() -> list[Outcome]:
+def path_length(base: Base | None = None) -> list[Outcome]:
     """Count instructions: next to nothing more than the unmodified kernel's, nor beside a hog."""
-    measured = _measure(EXPERIMENTS["path-length"], EXPERIMENTS["busy-counted"])
+    measured = _measure(base, EXPERIMENTS["path-length"], EXPERIMENTS["busy-counted"])
     alone, busy = (measured.of(name) for name in ("path-length", "busy-counted"))
     return check_path_length(alone) + check_busy(busy)
 

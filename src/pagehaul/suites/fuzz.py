@@ -5,6 +5,7 @@ import shlex
 from dataclasses import replace
 
 from pagehaul import build, cprogs, host
+from pagehaul.bases import Base
 from pagehaul.build import DEBUG_VARIANTS
 from pagehaul.suites.guests import GUEST, Program, flat, run_programs
 from pagehaul.suites.outcomes import Outcome
@@ -38,10 +39,10 @@ done
 """
 
 
-def run(ours: str = "pagehaul") -> list[Outcome]:
+def run(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Fuzz the knobs as root and the system calls as nobody; the kernel has to stay well."""
     host.require("trinity")
-    kernel = build.build(ours)
+    kernel = build.build(ours, base)
     slow = ours in DEBUG_VARIANTS
     directory = cprogs.selftests(kernel.tree, "migrate_copy", ["migrate_fuzz"])
     knobs = [str(directory / "migrate_fuzz"), "-t", str(_KNOBS_S[slow]), "-s", str(_SEED)]

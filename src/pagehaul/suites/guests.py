@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pagehaul import build, cprogs, host, races, ui, vm
+from pagehaul.bases import Base
 from pagehaul.build import Kernel
 from pagehaul.machines import memory_available_mb
 from pagehaul.paths import REPO, log_dir
@@ -246,9 +247,9 @@ def run_kunit(kernel: Kernel, guest: vm.Guest, suite: str = "kunit") -> list[Out
     return flat(run_programs(suite, kernel, guest, [Program("kunit", command)]), kernel)
 
 
-def kunit(ours: str = "pagehaul") -> list[Outcome]:
+def kunit(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Run the tests inside our kernel, the variant `ours` of it."""
-    return run_kunit(build.build(ours), GUEST)
+    return run_kunit(build.build(ours, base), GUEST)
 
 
 def _our_programs(
@@ -257,18 +258,19 @@ def _our_programs(
     runs: Sequence[_Run],
     guest: vm.Guest = GUEST,
     ours: str = "pagehaul",
+    base: Base | None = None,
     most: int | None = None,
 ) -> list[Outcome]:
     """Run one of our programs in a guest for each of `runs`, several at once where there is room.
 
     `most` is how many there may be at once, however much room there is: 1 for tests in which a
-    helper has to be there in time, and a CPU that is away for another guest is not. Another variant
-    than the one that is measured has the unmodified kernel not beside it.
+    helper has to be there in time, and a CPU that is away for another guest is not. A variant that
+    looks for mistakes of its own has the unmodified kernel not beside it.
     """
-    if ours != "pagehaul":
+    if ours in build.DEBUG_VARIANTS:
         runs = [run for run in runs if run[0] != "vanilla"]
-    kernels = {"pagehaul": build.build(ours)}
-    kernels |= {side: build.build(side) for side, _ in runs if side == "vanilla"}
+    kernels = {"pagehaul": build.build(ours, base)}
+    kernels |= {side: build.build(side, base) for side, _ in runs if side == "vanilla"}
     directory = cprogs.selftests(kernels["pagehaul"].tree, "migrate_copy", [program])
     binary = shlex.quote(str(directory / program))
     of_kernel = Counter(side for side, _ in runs)
@@ -308,107 +310,113 @@ def _flat_programs(
     return flat(run_programs(suite, kernel, guest, programs, stop), kernel)
 
 
-def content(ours: str = "pagehaul") -> list[Outcome]:
+def content(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check content and node of every kind of memory, moved in every way, in every mode."""
     host.require("e2fsprogs", "xfsprogs")
     runs = [(kernel, [f"-x {_GIGANTIC_KIND} {modes}"]) for kernel, (modes,) in _ALL_MODES]
-    outcomes = _our_programs("content", "migrate_content", runs, ours=ours)
+    outcomes = _our_programs("content", "migrate_content", runs, ours=ours, base=base)
     needed = _memory_mb(_GIGANTIC_GUEST, ours) + _HOST_RESERVE_MB
     if memory_available_mb() < needed:
         why = f"this host has less than {needed} MiB available"
         return [*outcomes, skipped(f"{_GIGANTIC_KIND}, all ways and modes", why)]
     # Memory for 1 GB pages would leave too little of the movable memory that the others need.
     runs = [(kernel, [f"-k {_GIGANTIC_KIND} {modes}"]) for kernel, (modes,) in _ALL_MODES]
-    return outcomes + _our_programs("content-1g", "migrate_content", runs, _GIGANTIC_GUEST, ours)
+    return outcomes + _our_programs(
+        "content-1g", "migrate_content", runs, _GIGANTIC_GUEST, ours, base
+    )
 
 
-def pinned(ours: str = "pagehaul") -> list[Outcome]:
+def pinned(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check pinned pages, writers and lockless readers beside the migration."""
     host.require("e2fsprogs", "xfsprogs")
-    return _our_programs("pinned", "migrate_pinned", _ALL_MODES, ours=ours, most=1)
+    return _our_programs("pinned", "migrate_pinned", _ALL_MODES, ours=ours, base=base, most=1)
 
 
-def windows(ours: str = "torture") -> list[Outcome]:
+def windows(ours: str = "torture", base: Base | None = None) -> list[Outcome]:
     """Check what adversaries do between two steps of a migration, and with its rules broken."""
     host.require("e2fsprogs", "xfsprogs")
 
     # One guest at a time: who stands in a window keeps his CPU, which others may wait for, and a
     # busy host hides what a broken rule does.
     outcomes: list[Outcome] = []
-    dma = f"{shlex.join(build.module_options(build.build(ours)))} dma"
+    dma = f"{shlex.join(build.module_options(build.build(ours, base)))} dma"
     for words in ("windows threads", "windows parallel", "windows batch", "breaks", dma):
         suite = f"windows-{words.split()[-1]}"
-        outcomes += _our_programs(suite, "migrate_windows", [("pagehaul", [words])], ours=ours)
+        outcomes += _our_programs(
+            suite, "migrate_windows", [("pagehaul", [words])], ours=ours, base=base
+        )
     for mode in ("batch", "parallel"):
         runs = [("pagehaul", [f"eject {mode}"])]
-        outcomes += _our_programs(f"eject-{mode}", "migrate_windows", runs, _EJECT_GUEST, ours)
+        outcomes += _our_programs(
+            f"eject-{mode}", "migrate_windows", runs, _EJECT_GUEST, ours, base
+        )
     return outcomes
 
 
-def errors(ours: str = "pagehaul") -> list[Outcome]:
+def errors(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check the errors of the calls, alike on both kernels and in every mode, and of the knobs."""
     runs = [("pagehaul", ["calls", "knobs"]), ("vanilla", ["calls"])]
-    return _our_programs("errors", "migrate_errors", runs, ours=ours)
+    return _our_programs("errors", "migrate_errors", runs, ours=ours, base=base)
 
 
-def status(ours: str = "pagehaul") -> list[Outcome]:
+def status(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check the status of every page of long lists, alike on both kernels and in every mode."""
-    return _our_programs("status", "migrate_status", _ALL_MODES, ours=ours)
+    return _our_programs("status", "migrate_status", _ALL_MODES, ours=ours, base=base)
 
 
-def events(ours: str = "pagehaul") -> list[Outcome]:
+def events(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check what is counted and traced of moves, alike on both kernels and in every mode."""
-    return _our_programs("events", "migrate_events", _ALL_MODES, ours=ours)
+    return _our_programs("events", "migrate_events", _ALL_MODES, ours=ours, base=base)
 
 
-def boundaries(ours: str = "pagehaul") -> list[Outcome]:
+def boundaries(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check a full node, a dying process, and machines with one node or one CPU."""
     outcomes: list[Outcome] = []
     for name, (guest, runs) in _BOUNDARIES.items():
         outcomes += prefixed(
             f"{name}: ",
             _our_programs(
-                f"boundaries-{name.replace(' ', '-')}", "migrate_boundary", runs, guest, ours
+                f"boundaries-{name.replace(' ', '-')}", "migrate_boundary", runs, guest, ours, base
             ),
         )
     return outcomes
 
 
-def contig(ours: str = "pagehaul") -> list[Outcome]:
+def contig(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check what is moved out of the way of a page of 1 GB, in every mode."""
-    return _our_programs("contig", "migrate_contig", _ALL_MODES, _CONTIG_GUEST, ours, most=1)
+    return _our_programs("contig", "migrate_contig", _ALL_MODES, _CONTIG_GUEST, ours, base, most=1)
 
 
-def mlock(ours: str = "pagehaul") -> list[Outcome]:
+def mlock(ours: str = "torture", base: Base | None = None) -> list[Outcome]:
     """Check how often migration drains the LRU batches, and the accounting of mlocked pages."""
     runs = [("pagehaul", _OUR_MODES), ("vanilla", ["plain"])]
-    return _our_programs("mlock", "migrate_mlock", runs, ours=ours)
+    return _our_programs("mlock", "migrate_mlock", runs, ours=ours, base=base)
 
 
-def charge() -> list[Outcome]:
+def charge(base: Base | None = None) -> list[Outcome]:
     """Check which cgroup pays for those who help."""
-    mtcopy = shlex.quote(str(build.module(build.build("pagehaul"), "mtcopy")))
-    return _our_programs("charge", "migrate_charge", [("pagehaul", [mtcopy])])
+    mtcopy = shlex.quote(str(build.module(build.build("pagehaul", base), "mtcopy")))
+    return _our_programs("charge", "migrate_charge", [("pagehaul", [mtcopy])], base=base)
 
 
-def engines(ours: str = "pagehaul") -> list[Outcome]:
+def engines(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check the copy engines while everything goes wrong that can."""
-    kernel = build.build(ours)
+    kernel = build.build(ours, base)
     words = ["-b", str(_ENGINE_MB), "-c", str(_ENGINE_CYCLES)]
     words += build.module_options(kernel)
     return _our_programs(
-        "engines", "migrate_engine", [("pagehaul", [shlex.join(words)])], ours=ours
+        "engines", "migrate_engine", [("pagehaul", [shlex.join(words)])], ours=ours, base=base
     )
 
 
-def mm_selftests(ours: str = "pagehaul") -> list[Outcome]:
+def mm_selftests(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Run the kernel's own tests: the same result of each on both kernels.
 
     What an experiment changes is compared with the same kernel without it.
     """
     host.require("xfsprogs")
     reference = "debug" if ours == "debug-pcp-compound" else "vanilla"
-    kernels = [build.build(variant) for variant in (reference, ours)]
+    kernels = [build.build(variant, base) for variant in (reference, ours)]
     # Both kernels get the same programs.
     names = [*_MM_TIMED, *_MM_SINGLE]
     directory = cprogs.selftests(kernels[0].tree, "mm", names)
@@ -512,7 +520,7 @@ def compare(name: str, reference: Outcome | None, ours: Outcome | None) -> Outco
     return skipped(name, why)
 
 
-def move(ours: str = "pagehaul") -> list[Outcome]:
+def move(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Try the `move` verb on both kernels, in a guest with a node that has no CPU."""
     host.need_for("programs")
     victim = cprogs.build_static(REPO / "tests/guest") / "victim"
@@ -529,8 +537,8 @@ def move(ours: str = "pagehaul") -> list[Outcome]:
     command = f"install -m 755 {shlex.quote(str(victim))} {copy} && {shlex.join(check)}"
     guest = replace(GUEST, memory_only_nodes=1, append=())
     programs = [Program("move", command)]
-    kernels = [build.build(ours)]
+    kernels = [build.build(ours, base)]
     if ours == "pagehaul":
-        kernels.append(build.build("vanilla"))
+        kernels.append(build.build("vanilla", base))
     works = [partial(_flat_programs, "move", kernel, guest, programs) for kernel in kernels]
     return _all_at_once(works, guest, kernels[0])

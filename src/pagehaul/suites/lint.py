@@ -11,9 +11,11 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import build, host, source, tree, ui
+from pagehaul import bases, build, compose, host, series, series_cli, source, tree, ui
+from pagehaul.bases import Base
+from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, log_dir
-from pagehaul.suites.outcomes import Outcome, verdict
+from pagehaul.suites.outcomes import Outcome, failed, verdict
 
 # Lines of a tool's output that the reason of a failure repeats.
 _LINES = 15
@@ -28,7 +30,7 @@ _OUR_FILES = re.compile(
 _TIMEOUT_S = 900.0
 
 
-def run() -> list[Outcome]:
+def run(base: Base | None = None) -> list[Outcome]:
     """Run all of them."""
     host.need_for("build")
     host.need_for("check")
@@ -39,10 +41,11 @@ def run() -> list[Outcome]:
             _tool("ruff format", sys.executable, "-m", "ruff", "format", "--check", "."),
             _tool("mypy", sys.executable, "-m", "mypy"),
         ]
-    pristine = source.ensure()
-    with ui.step("checkpatch"):
-        outcomes += _checkpatch(pristine)
-    return outcomes + _compiler()
+    base = base or bases.get()
+    pristine = source.ensure(base)
+    with ui.step("checkpatch of the new files"):
+        outcomes += _checkpatch(pristine, kernel_sources())
+    return outcomes + compiled(base)
 
 
 def _output(
@@ -82,9 +85,9 @@ def _last(output: str) -> str:
 
 
 def kernel_sources() -> list[Path]:
-    """Files in kernel/ and patches/ that git knows, or that are new and not ignored."""
+    """Files in kernel/ that git knows, or that are new and not ignored."""
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "kernel", "patches"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "kernel"],
         cwd=REPO,
         stdout=subprocess.PIPE,
         text=True,
@@ -93,24 +96,39 @@ def kernel_sources() -> list[Path]:
     if listed.returncode == 0:
         names = [REPO / line for line in listed.stdout.splitlines()]
     else:
-        names = [path for top in ("kernel", "patches") for path in (REPO / top).rglob("*")]
+        names = list((REPO / "kernel").rglob("*"))
     return sorted(path for path in names if path.is_file())
 
 
 def _not_for(path: Path) -> list[str]:
     """Types of complaints of checkpatch that do not apply to a file."""
-    # MAINTAINERS says nothing of files outside the kernel's tree, nor from whom a patch comes.
-    types = ["FILE_PATH_CHANGES", "MISSING_SIGN_OFF", "FROM_SIGN_OFF_MISMATCH"]
-    if path.parent.name == "events":
-        # TRACE_EVENT() has a layout of its own, in every trace header of the kernel.
+    # MAINTAINERS says nothing of files outside the kernel's tree.
+    types = ["FILE_PATH_CHANGES"]
+    if path.suffix == ".patch" or path.parent.name == "events":
+        # TRACE_EVENT() has a layout of its own, in every trace header of the kernel. A patch has
+        # lines of files that are checked by themselves, too.
         types += ["OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT"]
     return types
 
 
-def _checkpatch(pristine: Path) -> list[Outcome]:
+def _checkpatch(pristine: Path, paths: Sequence[Path]) -> list[Outcome]:
     """Return a test for each file: nothing at all to complain about, checks included."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(partial(_checkpatch_file, pristine), kernel_sources()))
+        return list(pool.map(partial(_checkpatch_file, pristine), paths))
+
+
+def _checkpatch_series(base: Base) -> list[Outcome]:
+    """Return a test for each patch of the series, as it would be sent."""
+    pristine = source.ensure(base)
+    with TemporaryDirectory(prefix="pagehaul-series-") as directory:
+        where, out = Path(directory) / "repository", Path(directory) / f"series-{base.name}"
+        where.mkdir()
+        try:
+            composed = compose.compose(base, pristine, series.load().parts, where)
+            mails = series_cli.write(pristine, composed, list(composed.commits), out)
+        except PagehaulError as error:
+            return [failed(f"series on {base.name}", str(error))]
+        return _checkpatch(pristine, mails[1:])
 
 
 def _checkpatch_file(pristine: Path, path: Path) -> Outcome:
@@ -130,16 +148,25 @@ def _checkpatch_file(pristine: Path, path: Path) -> Outcome:
     # wants another Python package.
     with TemporaryDirectory(prefix="pagehaul-checkpatch-") as directory:
         status, output = _output([*command, path], Path(directory), stderr=subprocess.DEVNULL)
-    name = f"checkpatch {path.relative_to(REPO)}"
+    shown = path.relative_to(REPO) if path.is_relative_to(REPO) else Path(*path.parts[-2:])
+    name = f"checkpatch {shown}"
     return verdict(name, _last(output) or f"exit status {status}" if status else "")
 
 
-def _compiler() -> list[Outcome]:
-    """Ask GCC (W=1) and sparse: no warning in our files, no new one in the others."""
+def compiled(base: Base | None = None) -> list[Outcome]:
+    """Check the patches for a base, and ask GCC (W=1) and sparse.
+
+    No warning in our files, no new one in the others.
+    """
+    base = base or bases.get()
+    host.need_for("build")
+    host.need_for("check")
+    with ui.step(f"the series on {base.name}"):
+        outcomes = _checkpatch_series(base)
     warnings = {}
     for variant in ("vanilla", "pagehaul"):
-        kernel = build.build(variant)
-        objects = [*patched_objects(), *(_OURS if variant == "pagehaul" else ())]
+        kernel = build.build(variant, base)
+        objects = [*patched_objects(base), *(_OURS if variant == "pagehaul" else ())]
         # Whatever has been compiled before says nothing now.
         for name in objects:
             path = kernel.tree / name
@@ -152,14 +179,15 @@ def _compiler() -> list[Outcome]:
                 command, cwd=kernel.tree, env=build.make_environment(kernel.tree)
             )
         if status:
-            return [verdict(f"compile {variant} with W=1 C=2", _last(output))]
+            return [*outcomes, verdict(f"compile {variant} with W=1 C=2", _last(output))]
         warnings[variant] = find_warnings(output)
-    return judge_warnings(warnings["vanilla"], warnings["pagehaul"])
+    return outcomes + judge_warnings(warnings["vanilla"], warnings["pagehaul"])
 
 
-def patched_objects() -> list[str]:
+def patched_objects(base: Base) -> list[str]:
     """Objects of the kernel's own files that our patches change."""
-    return [str(Path(name).with_suffix(".o")) for name in tree.patched_sources()]
+    content = series.content(base, series.parts_of("pagehaul"))
+    return [str(Path(name).with_suffix(".o")) for name in tree.patched_sources(content)]
 
 
 def find_warnings(output: str) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pagehaul import bench, build, cprogs, host
+from pagehaul.bases import Base
 from pagehaul.experiments import Cell, Experiment, Shape, Size
 from pagehaul.labels import shape_label
 from pagehaul.machines import Guests
@@ -56,18 +57,18 @@ def _busy_host() -> Iterator[None]:
         kill_group(hogs)
 
 
-def _measure() -> Results:
-    kernels = {name: build.build(name) for name in ("vanilla", "pagehaul")}
+def _measure(base: Base | None) -> Results:
+    kernels = {name: build.build(name, base) for name in ("vanilla", "pagehaul")}
     machine = Guests(cprogs.build_static(REPO / "bench") / "movebench", kernels)
     return bench.measure([_EXPERIMENT], machine, quick=True, on_part=lambda *_: None)
 
 
-def run() -> list[Outcome]:
+def run(base: Base | None = None) -> list[Outcome]:
     """Measure some cells on this host as it is, and again while it is busy."""
     host.require("stress-ng")
-    first = _measure()
+    first = _measure(base)
     with _busy_host():
-        second = _measure()
+        second = _measure(base)
     return [*check_rows(first.rows, second.rows), check_forced(first), check_forced(second)]
 
 

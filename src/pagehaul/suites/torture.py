@@ -4,6 +4,7 @@
 from rich.markup import escape
 
 from pagehaul import build, torture, ui
+from pagehaul.bases import Base
 from pagehaul.suites.outcomes import Outcome
 
 # Every run is the same, as far as the seed decides.
@@ -11,9 +12,9 @@ _SECONDS = 60
 _SEED = 1
 
 
-def run(ours: str = "pagehaul") -> list[Outcome]:
+def run(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Torture our kernel for a minute, with as many faults as its variant `ours` can inject."""
-    report = torture.torture(build.build(ours), _SECONDS, _SEED)
+    report = torture.torture(build.build(ours, base), _SECONDS, _SEED)
     if report.figures:
         ui.console.print(escape(torture.line(report.figures)), soft_wrap=True)
     return report.outcomes

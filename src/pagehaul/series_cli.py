@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The `series` verb: the patches as mails to send, or one by one, built and booted."""
+
+import argparse
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.markup import escape
+
+from pagehaul import bases, build, compose, series, source, tree, ui, vm
+from pagehaul.arches import X86_64
+from pagehaul.bases import Base
+from pagehaul.compose import Composed
+from pagehaul.errors import PagehaulError
+from pagehaul.paths import cache_dir, log_dir
+from pagehaul.series import SERIES
+
+_COVER = SERIES / "cover.txt"
+
+# What a kernel of the series is booted on: enough that there is something to migrate.
+_GUEST = vm.Guest(cpus=2, nodes=2, memory_mb=1024)
+_BOOT_S = 300.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's options."""
+    bases.add_argument(parser)
+    parser.add_argument("--source", metavar="DIR|TARBALL|VERSION", help=source.HELP)
+    parser.add_argument(
+        "--part",
+        action="append",
+        choices=series.load().parts,
+        metavar="NAME",
+        help=f"only this part; may be repeated: {', '.join(series.load().parts)}; without it all, "
+        f"but for {', '.join(series.APART)}",
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--out", type=Path, metavar="DIR", help="write them there, as mails")
+    what.add_argument(
+        "--check", action="store_true", help="build and boot the kernel after each patch"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the series or check it; 1 when a patch does not build or boot."""
+    base = bases.get(args.base)
+    parts = args.part or [part for part in series.load().parts if part not in series.APART]
+    pristine = source.ensure(base, args.source)
+    with tempfile.TemporaryDirectory(prefix="series-", dir=cache_dir()) as directory:
+        where = Path(directory) / "repository"
+        where.mkdir()
+        # They follow each other: those that are not asked for are beneath those that are.
+        beneath = [part for part in series.load().parts if part not in series.APART[1:]]
+        composed = compose.compose(base, pristine, {*beneath, *parts}, where)
+        names = [patch.name for patch in series.load().chosen(base, parts)]
+        if not names:
+            raise PagehaulError(f"there is nothing of {', '.join(parts)} for {base.name}")
+        if args.check:
+            return _check(base, pristine, composed, names)
+        for path in write(pristine, composed, names, args.out):
+            print(path)
+    return 0
+
+
+def write(pristine: Path, composed: Composed, names: Sequence[str], out: Path) -> list[Path]:
+    """Write patches as mails into a directory, with a cover letter, and return the files.
+
+    Raises PagehaulError where they are not in a row, or the directory has mails already.
+    """
+    order = list(composed.commits)
+    first, last = order.index(names[0]), order.index(names[-1])
+    if order[first : last + 1] != list(names):
+        raise PagehaulError("these parts are not in a row: write them one by one")
+    out.mkdir(parents=True, exist_ok=True)
+    if any(out.glob("*.patch")):
+        raise PagehaulError(f"{out} has patches already: give another directory")
+    span = f"{composed.commits[names[0]]}~1..{composed.commits[names[-1]]}"
+    cover = _cover()
+    options = ["--cover-letter", f"--output-directory={out.absolute()}", "--no-signature"]
+    composed.git("format-patch", *options, span)
+    mails = sorted(out.glob("*.patch"))
+    recipients = _recipients(pristine, mails[1:])
+    text = mails[0].read_text(encoding="utf-8")
+    text = text.replace("*** SUBJECT HERE ***", cover[0]).replace("*** BLURB HERE ***", cover[1])
+    head, _, body = text.partition("\n\n")
+    mails[0].write_text(f"{head}\n{recipients}\n{body}", encoding="utf-8")
+    return mails
+
+
+def _cover() -> tuple[str, str]:
+    """Return subject and text of the cover letter."""
+    try:
+        subject, _, text = _COVER.read_text(encoding="utf-8").partition("\n")
+    except FileNotFoundError:
+        raise PagehaulError(f"{_COVER} is missing: it is the cover letter") from None
+    return subject, text.strip()
+
+
+def _recipients(pristine: Path, mails: Iterable[Path]) -> str:
+    """Return a header with whom the kernel's own list names for the patches."""
+    command = [
+        "perl",
+        "scripts/get_maintainer.pl",
+        "--no-git",
+        "--no-git-fallback",
+        "--no-rolestats",
+        *(str(path.absolute()) for path in mails),
+    ]
+    done = subprocess.run(command, cwd=pristine, capture_output=True, text=True, check=False)
+    found = [line for line in done.stdout.splitlines() if "@" in line]
+    if not found:
+        raise PagehaulError(f"get_maintainer.pl names nobody: {done.stderr.strip()}")
+    return "".join(f"Cc: {each}\n" for each in found)
+
+
+def _check(base: Base, pristine: Path, composed: Composed, names: Sequence[str]) -> int:
+    """Build and boot the kernel after each of some patches, and say what came of it."""
+    failed = 0
+    for name in names:
+        problem = _problem(base, pristine, composed, name)
+        failed += bool(problem)
+        colour, text = ("red", problem) if problem else ("green", "builds and boots")
+        ui.console.print(f"[{colour}]{escape(name)}: {escape(text)}[/]", soft_wrap=True)
+    print(
+        f"{len(names) - failed} of {len(names)} patches build and boot on {base.name}", flush=True
+    )
+    return 1 if failed else 0
+
+
+def _problem(base: Base, pristine: Path, composed: Composed, name: str) -> str:
+    """Return what is wrong with the kernel after a patch; "" if it builds and boots."""
+    log = log_dir() / f"series-{name}{base.suffix}.log"
+    log.unlink(missing_ok=True)
+    try:
+        kernel = _build(base, pristine, composed, name, log)
+        if warnings := re.findall(r"^.*warning:.*$", log.read_text(encoding="utf-8"), re.M):
+            return f"{warnings[0]} (and {len(warnings) - 1} more, see {log})"
+        boot = log.with_suffix(".console.log")
+        done = vm.run(kernel, _GUEST, ["cat", "/proc/version"], timeout=_BOOT_S, log=boot)
+        return "" if done.returncode == 0 else f"the guest ended with {done.returncode}, see {boot}"
+    except PagehaulError as error:
+        return str(error)
+
+
+def _build(base: Base, pristine: Path, composed: Composed, name: str, log: Path) -> build.Kernel:
+    """Build the kernel as it is after a patch, with what it has of the series switched on."""
+    commit = composed.commits[name]
+    first = composed.git("rev-list", "--max-parents=0", commit).strip()
+    touched = composed.git("diff", "--name-only", first, commit).split()
+
+    def fill(staging: Path) -> None:
+        for each in touched:
+            data = composed.content(commit, each)
+            assert data is not None
+            (staging / each).parent.mkdir(parents=True, exist_ok=True)
+            (staging / each).write_bytes(data)
+            if os.access(pristine / each, os.X_OK):
+                (staging / each).chmod(0o755)
+
+    vanilla = build.build("vanilla", base)
+    where = tree.prepare_with(f"series{base.suffix}", pristine, fill, built=vanilla.tree)
+    with tempfile.TemporaryDirectory(prefix="series-config-", dir=cache_dir()) as directory:
+        fragments = [
+            _known(path, where, Path(directory))
+            for path in build.fragments_of("pagehaul", base, X86_64)
+        ]
+        build.configure(where, fragments, X86_64, log)
+    targets = [X86_64.target, "modules"]
+    build.make(where, targets, log, title=f"building {name}", variant="series")
+    image = where / X86_64.image
+    release = build.release_of(image)
+    return build.Kernel("series", where, image, where / ".config", release, X86_64, base)
+
+
+def _known(fragment: Path, where: Path, directory: Path) -> Path:
+    """Return a fragment without the options of patches that a tree does not have yet."""
+    kconfigs = [
+        where / "mm/Kconfig",
+        where / "mm/migrate_copy/Kconfig",
+        where / "drivers/dma/Kconfig",
+    ]
+    text = "".join(path.read_text(encoding="utf-8") for path in kconfigs if path.exists())
+    known = set(re.findall(r"^config (\w+)$", text, re.M))
+    ours = re.compile(r"CONFIG_((?:MIGRATE_COPY|SOFTDMA|PCP_KEEP_COMPOUND)\w*)=")
+    lines = fragment.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if not (found := ours.match(line)) or found[1] in known]
+    path = directory / f"{fragment.parent.name}-{fragment.name}"
+    path.write_text("".join(kept), encoding="utf-8")
+    return path

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The series: what it is made of, and its patches one by one."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import Content
+from pagehaul import bases, compose, series, series_cli, source, tree
+from pagehaul.errors import PagehaulError
+from pagehaul.series import Patch, Series
+
+PARTS = '[[part]]\nname = "a"\ntitle = "A"\n'
+
+HOOK = """\
+--- a/mm/migrate.c
++++ b/mm/migrate.c
+@@ -3,4 +3,5 @@
+ three
+ four
++hook
+ five
+ six
+"""
+SECOND = """\
+--- a/mm/migrate.c
++++ b/mm/migrate.c
+@@ -4,4 +4,5 @@
+ four
+ hook
++another hook
+ five
+ six
+"""
+
+GROWTH = """\
+--- a/mm/copy.c
++++ b/mm/copy.c
+@@ -1 +1,2 @@
+ copy
++more
+"""
+
+SIGNED = "Signed-off-by: A <a@b.c>"
+
+
+def toml(tmp_path: Path, text: str) -> Series:
+    (tmp_path / "kernel/mm").mkdir(parents=True)
+    (tmp_path / "kernel/mm/one.c").write_text("")
+    (tmp_path / "kernel/mm/two.c").write_text("")
+    file = tmp_path / "series.toml"
+    file.write_text(PARTS + text)
+    return series.read(file, tmp_path / "kernel")
+
+
+def entry(name: str, files: str, part: str = "a") -> str:
+    return f'[[patch]]\nname = "{name}"\npart = "{part}"\nfiles = [{files}]\n'
+
+
+def test_new_files_belong_to_their_patches(tmp_path: Path) -> None:
+    found = toml(tmp_path, entry("x", '"mm/o*.c"') + entry("y", '"mm/two.c"'))
+    assert found.patches == (Patch("x", "a", ("mm/one.c",)), Patch("y", "a", ("mm/two.c",)))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (entry("x", '"mm/*.c"') + entry("y", '"mm/two.c"'), "comes with x and with y"),
+        (entry("x", '"mm/one.c"'), "no patch brings mm/two.c"),
+        (entry("x", '"mm/*.c", "mm/three.c"'), "no such file"),
+        (entry("x", '"mm/*.c"', part="b"), "x is in b, which is no part"),
+        ("[[patch]]\n", "name"),
+    ],
+)
+def test_a_wrong_series_is_an_error(tmp_path: Path, text: str, what: str) -> None:
+    with pytest.raises(PagehaulError, match=what):
+        toml(tmp_path, text)
+
+
+def test_test_kernels_alone_have_what_is_for_tests() -> None:
+    assert series.parts_of("vanilla") == ()
+    pagehaul = set(series.parts_of("pagehaul"))
+    assert pagehaul == set(series.load().parts) - {"experiments", "test-hooks"}
+    assert set(series.parts_of("torture")) - pagehaul == {"test-hooks"}
+    assert set(series.parts_of("pcp-compound")) - pagehaul == {"experiments"}
+    assert set(series.parts_of("debug-pcp-compound")) == set(series.load().parts)
+
+
+def test_every_patch_has_a_message_and_something_to_change() -> None:
+    known = [bases.get(name) for name in bases.names()]
+    names = {patch.name for patch in series.load().patches}
+    for patch in series.load().patches:
+        assert compose.message(patch.name)
+        assert patch.files or any(base.diff(patch.name).exists() for base in known)
+    assert {path.stem for path in compose.LATER.iterdir()} <= names
+    assert {path.stem for path in series.SERIES.glob("*.txt")} == {*names, "cover"}
+
+
+def test_no_more_patches_than_a_maintainer_reads() -> None:
+    apart = ("backport", *series.APART)
+    assert len([patch for patch in series.load().patches if patch.part not in apart]) <= 16
+
+
+@pytest.fixture
+def small(
+    content: Content,
+    kernel_dir: Path,
+    cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """The source for a series of two patches; the second changes a file of the first."""
+    (content.overlay / "mm").mkdir()
+    (content.overlay / "mm/copy.c").write_text("copy\nmore\n")
+    for name, hunk in (("1", HOOK), ("2", SECOND)):
+        (content.diffs / f"{name}.diff").write_text(hunk)
+        (tmp_path / f"{name}.txt").write_text(f"mm: {name}\n\nWhy.\n\n{SIGNED}\n")
+    (tmp_path / "2.diff").write_text(GROWTH)
+    (tmp_path / "cover.txt").write_text("mm: a series\n\nWhat it does.\n")
+    monkeypatch.setattr(compose, "SERIES", tmp_path)
+    monkeypatch.setattr(compose, "LATER", tmp_path)
+    monkeypatch.setattr(compose, "OVERLAY", content.overlay)
+    monkeypatch.setattr(series_cli, "_COVER", tmp_path / "cover.txt")
+    script = kernel_dir / "scripts/get_maintainer.pl"
+    script.write_text("print qq(A Maintainer <m\\@k.org>\\n);\n")
+    return source.ensure(source=str(kernel_dir))
+
+
+def composed(small: Path, content: Content, tmp_path: Path) -> compose.Composed:
+    (tmp_path / "repository").mkdir()
+    return compose.compose(content.base, small, ["share"], tmp_path / "repository")
+
+
+def test_patches_are_made_one_by_one(small: Path, content: Content, tmp_path: Path) -> None:
+    found = composed(small, content, tmp_path)
+    first, second = found.commits["1"], found.commits["2"]
+    assert found.content(first, "mm/copy.c") == b"copy\n"
+    assert found.content(second, "mm/copy.c") == b"copy\nmore\n"
+    assert found.files("1") == ["mm/copy.c", "mm/migrate.c"]
+    assert found.content(f"{first}~1", "mm/copy.c") is None
+    assert found.git("log", "-1", "--format=%B").strip().endswith(SIGNED)
+
+
+def test_the_last_patch_leaves_what_the_tree_has(
+    small: Path, content: Content, tmp_path: Path
+) -> None:
+    found = composed(small, content, tmp_path)
+    where = tree.prepare("pagehaul", small, content.now())
+    for name in ("mm/copy.c", "mm/migrate.c"):
+        assert (where / name).read_bytes() == found.content("HEAD", name)
+
+
+def test_what_a_patch_takes_back_must_be_there(
+    small: Path, content: Content, tmp_path: Path
+) -> None:
+    (tmp_path / "2.diff").write_text(GROWTH.replace("+more", "+less"))
+    with pytest.raises(PagehaulError, match=r"2\.diff does not apply: mm/copy\.c"):
+        composed(small, content, tmp_path)
+
+
+def test_a_message_needs_somebody_who_signs_it(
+    small: Path, content: Content, tmp_path: Path
+) -> None:
+    (tmp_path / "2.txt").write_text("mm: 2\n\nWhy.\n")
+    with pytest.raises(PagehaulError, match="who has signed it off"):
+        composed(small, content, tmp_path)
+
+
+def test_the_series_is_written_as_mails(small: Path, content: Content, tmp_path: Path) -> None:
+    found = composed(small, content, tmp_path)
+    mails = series_cli.write(small, found, ["1", "2"], tmp_path / "out")
+    names = ["0000-cover-letter.patch", "0001-mm-1.patch", "0002-mm-2.patch"]
+    assert [path.name for path in mails] == names
+    cover = mails[0].read_text()
+    assert "Subject: [PATCH 0/2] mm: a series\n" in cover
+    assert "Cc: A Maintainer <m@k.org>\n\nWhat it does.\n" in cover
+    assert "***" not in cover
+    # They apply, as mails, to the pristine files.
+    where = tmp_path / "applied"
+    (where / "mm").mkdir(parents=True)
+    (where / "mm/migrate.c").write_bytes((small / "mm/migrate.c").read_bytes())
+    who = ["-c", "user.name=A", "-c", "user.email=a@b"]
+    for words in (
+        ["init", "-q"],
+        ["add", "."],
+        [*who, "commit", "-qm", "base"],
+        [*who, "am", "-q", *map(str, mails[1:])],
+    ):
+        subprocess.run(["git", "-C", where, *words], check=True)
+    assert (where / "mm/copy.c").read_text() == "copy\nmore\n"
+    with pytest.raises(PagehaulError, match="has patches already"):
+        series_cli.write(small, found, ["1"], tmp_path / "out")
+
+
+def test_a_later_part_is_written_alone(small: Path, content: Content, tmp_path: Path) -> None:
+    found = composed(small, content, tmp_path)
+    mails = series_cli.write(small, found, ["2"], tmp_path / "out")
+    assert [path.name for path in mails] == ["0000-cover-letter.patch", "0001-mm-2.patch"]
+    text = mails[1].read_text()
+    assert re.search(r"^\+another hook$", text, re.M)
+    assert not re.search(r"^\+hook$", text, re.M)
+
+
+def test_a_patch_is_configured_with_what_there_is_by_then(tmp_path: Path) -> None:
+    (tmp_path / "mm").mkdir()
+    (tmp_path / "mm/Kconfig").write_text("config MIGRATE_COPY\n\tbool\n")
+    fragment = tmp_path / "pagehaul.config"
+    fragment.write_text("CONFIG_MIGRATE_COPY=y\nCONFIG_MIGRATE_COPY_DCBM=m\nCONFIG_SMP=y\n")
+    found = series_cli._known(fragment, tmp_path, tmp_path)
+    assert found.read_text() == "CONFIG_MIGRATE_COPY=y\nCONFIG_SMP=y\n"
