@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Counters of the kernel. */
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "program.h"
+
+/* With this begin those of Pagehaul. */
+#define OURS	"migrate_copy_"
 
 static void add_counter(struct counters *counters, const char *group, const char *name,
 			uint64_t value)
@@ -33,10 +35,13 @@ static void read_vmstat(struct counters *counters)
 
 	if (!file)
 		return;
-	while (fscanf(file, "%63s %" SCNu64, name, &value) == 2)
+	while (fscanf(file, "%63s %" SCNu64, name, &value) == 2) {
 		for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 			if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
 				add_counter(counters, "vmstat", name, value);
+		if (!strncmp(name, OURS, strlen(OURS)))
+			add_counter(counters, "migrate_copy", name + strlen(OURS), value);
+	}
 	fclose(file);
 }
 
@@ -78,36 +83,11 @@ static void read_interrupts(struct counters *counters)
 	fclose(file);
 }
 
-static void read_migrate_copy(struct counters *counters)
-{
-	DIR *dir = opendir(MIGRATE_COPY_DIR "/stats");
-	struct dirent *file;
-
-	if (!dir)
-		return;
-	while ((file = readdir(dir))) {
-		char path[sizeof(MIGRATE_COPY_DIR) + 8 + sizeof(file->d_name)];
-		char text[64], *end;
-		uint64_t value;
-
-		if (file->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), MIGRATE_COPY_DIR "/stats/%s", file->d_name);
-		if (read_text(path, text, sizeof(text)) < 0)
-			continue;
-		value = strtoull(text, &end, 10);
-		if (end != text && *end == '\0')
-			add_counter(counters, "migrate_copy", file->d_name, value);
-	}
-	closedir(dir);
-}
-
 void read_counters(struct counters *counters)
 {
 	counters->nr = 0;
 	read_vmstat(counters);
 	read_interrupts(counters);
-	read_migrate_copy(counters);
 }
 
 /* Adds what happened between two readings to @sum, which starts empty. */

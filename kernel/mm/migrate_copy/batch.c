@@ -55,6 +55,7 @@
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/sizes.h>
+#include <linux/vmstat.h>
 #include <trace/events/migrate_copy.h>
 
 #include "internal.h"
@@ -95,7 +96,7 @@ static bool batch_takes_mapping(struct address_space *mapping)
 	       S_ISREG(mapping->host->i_mode);
 }
 
-static bool batch_takes(struct folio *src, enum migrate_copy_stat *why)
+static bool batch_takes(struct folio *src, enum vm_event_item *why)
 {
 	struct address_space *mapping;
 
@@ -179,7 +180,7 @@ static unsigned int batch_most_helpers(const struct migrate_copy_set *set,
 	if (!set->team->started)
 		most = migrate_copy_helpers_for(0, set->pages, most);
 	if (!most)
-		migrate_copy_stat_add(MIGRATE_COPY_ALONE_SMALL, 1);
+		count_vm_event(MIGRATE_COPY_ALONE_SMALL);
 	*shared = most;
 	return most;
 }
@@ -232,11 +233,11 @@ static unsigned long batch_copy_shared(struct migrate_copy_set *set,
 	else
 		woken = migrate_copy_job_run(&job, set->team, nid, max_helpers);
 	if (max_helpers && !woken && !atomic_long_read(&job.helper_pages))
-		migrate_copy_stat_add(MIGRATE_COPY_ALONE_BUSY, 1);
+		count_vm_event(MIGRATE_COPY_ALONE_BUSY);
 	set->helper_pages_done += atomic_long_read(&job.helper_pages);
 
-	migrate_copy_stat_add(MIGRATE_COPY_JOBS, 1);
-	migrate_copy_stat_add(MIGRATE_COPY_HELPERS_WOKEN, woken);
+	count_vm_event(MIGRATE_COPY_JOBS);
+	count_vm_events(MIGRATE_COPY_HELPERS_WOKEN, woken);
 	set->lost_pages = job.lost_pages;
 	return job.failed;
 }
@@ -264,13 +265,13 @@ static unsigned long batch_copy_set(struct migrate_copy_set *set)
 	set->pages -= set->lost_pages;
 	by_cpus = set->pages - (set->engine_pages_done - engines_before);
 	if (nontemporal)
-		migrate_copy_stat_add(MIGRATE_COPY_BYTES_NONTEMPORAL,
+		count_vm_events(MIGRATE_COPY_BYTES_NONTEMPORAL,
 				      by_cpus * PAGE_SIZE);
 	set->folios_done += set->nr;
 	set->pages_done += set->pages;
 	if (unlikely(failed)) {
 		set->folios_done -= hweight_long(failed);
-		migrate_copy_stat_add(MIGRATE_COPY_FALLBACK_FAILED,
+		count_vm_events(MIGRATE_COPY_FALLBACK_FAILED,
 				      hweight_long(failed));
 	}
 	return failed;
@@ -308,12 +309,12 @@ static void batch_account(const struct migrate_copy_set *set)
 	unsigned long alone = set->pages_done - set->helper_pages_done -
 			      set->engine_pages_done;
 
-	migrate_copy_stat_add(MIGRATE_COPY_BATCHES, 1);
-	migrate_copy_stat_add(MIGRATE_COPY_FOLIOS, set->folios_done);
-	migrate_copy_stat_add(MIGRATE_COPY_BYTES_CALLER, alone * PAGE_SIZE);
-	migrate_copy_stat_add(MIGRATE_COPY_BYTES_HELPERS,
+	count_vm_event(MIGRATE_COPY_BATCHES);
+	count_vm_events(MIGRATE_COPY_FOLIOS, set->folios_done);
+	count_vm_events(MIGRATE_COPY_BYTES_CALLER, alone * PAGE_SIZE);
+	count_vm_events(MIGRATE_COPY_BYTES_HELPERS,
 			      set->helper_pages_done * PAGE_SIZE);
-	migrate_copy_stat_add(MIGRATE_COPY_BYTES_ENGINES,
+	count_vm_events(MIGRATE_COPY_BYTES_ENGINES,
 			      set->engine_pages_done * PAGE_SIZE);
 }
 
@@ -373,12 +374,11 @@ static noinline void batch_copy(struct list_head *src_folios,
 	struct migrate_copy_set set __uninitialized;
 	struct folio *src, *dst;
 
-	trace_migrate_copy_start(reason);
 	batch_set_init(&set, reason, asked, team);
 
 	dst = list_first_entry(dst_folios, struct folio, lru);
 	list_for_each_entry(src, src_folios, lru) {
-		enum migrate_copy_stat why;
+		enum vm_event_item why;
 
 		if (unlikely(migrate_copy_quarantined(dst))) {
 			/* From an earlier pass. It will not be moved to. */
@@ -387,15 +387,15 @@ static noinline void batch_copy(struct list_head *src_folios,
 			if (set.nr == MIGRATE_COPY_SET)
 				batch_copy_and_mark(&set);
 		} else {
-			migrate_copy_stat_add(why, 1);
+			count_vm_event(why);
 		}
 		dst = list_next_entry(dst, lru);
 	}
 	batch_copy_and_mark(&set);
 
 	batch_account(&set);
-	trace_migrate_copy_end(reason, set.folios_done, set.pages_done,
-			       set.helper_pages_done);
+	trace_migrate_copy_batch(reason, set.folios_done, set.pages_done,
+				 set.helper_pages_done);
 }
 
 /**
@@ -444,11 +444,10 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 	unsigned long failed;
 
 	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1) {
-		migrate_copy_stat_add(MIGRATE_COPY_FALLBACK_REFS, 1);
+		count_vm_event(MIGRATE_COPY_FALLBACK_REFS);
 		return false;
 	}
 
-	trace_migrate_copy_start(reason);
 	batch_set_init(&set, reason, asked, team);
 	set.pairs[0].dst = dst;
 	set.pairs[0].src = src;
@@ -456,8 +455,8 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 	set.nr = 1;
 	failed = batch_copy_set(&set);
 	batch_account(&set);
-	trace_migrate_copy_end(reason, set.folios_done, set.pages_done,
-			       set.helper_pages_done);
+	trace_migrate_copy_batch(reason, set.folios_done, set.pages_done,
+				 set.helper_pages_done);
 	return !failed;
 }
 
@@ -471,5 +470,5 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
  */
 void migrate_copy_count_void(void)
 {
-	migrate_copy_stat_add(MIGRATE_COPY_FALLBACK_VOID, 1);
+	count_vm_event(MIGRATE_COPY_FALLBACK_VOID);
 }

@@ -16,6 +16,7 @@
 #include <linux/mm.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/vmstat.h>
 #include <linux/workqueue.h>
 
 #include "internal.h"
@@ -540,6 +541,17 @@ static void lost_chunks(struct kunit *test)
 	}
 }
 
+/* Bytes that callers have copied, as /proc/vmstat has them. */
+static unsigned long caller_bytes(struct kunit *test)
+{
+	unsigned long *events = kunit_kcalloc(test, NR_VM_EVENT_ITEMS,
+					      sizeof(*events), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, events);
+	all_vm_events(events);
+	return events[MIGRATE_COPY_BYTES_CALLER];
+}
+
 /* That a page was lost is known after its quarantine, too: it is not complete. */
 static void lost_hugetlb(struct kunit *test)
 {
@@ -548,7 +560,7 @@ static void lost_hugetlb(struct kunit *test)
 	struct fake *fake = fake_alloc(test, "kunit", LOSE_BRIEFLY);
 	struct migrate_copy_pair *pair = &set->pairs[0];
 	struct migrate_copy_team team = {};
-	unsigned long by_cpus = migrate_copy_stat_read(MIGRATE_COPY_BYTES_CALLER);
+	unsigned long by_cpus = caller_bytes(test);
 
 	migrate_copy_engine_tune(fake->engine, true, 20);
 	copy_test_fill(set, 1);
@@ -557,8 +569,7 @@ static void lost_hugetlb(struct kunit *test)
 						      &team));
 	KUNIT_EXPECT_GT(test, fake->claims, 0);
 	KUNIT_EXPECT_FALSE(test, migrate_copy_quarantined(pair->dst));
-	KUNIT_EXPECT_EQ(test, by_cpus,
-			migrate_copy_stat_read(MIGRATE_COPY_BYTES_CALLER));
+	KUNIT_EXPECT_EQ(test, by_cpus, caller_bytes(test));
 
 	fake->conduct = COPY;
 	KUNIT_EXPECT_TRUE(test, migrate_copy_hugetlb(pair->dst, pair->src,

@@ -44,6 +44,7 @@
 #include <linux/sched/stat.h>
 #include <linux/sched/topology.h>
 #include <linux/topology.h>
+#include <linux/vmstat.h>
 #include <linux/workqueue.h>
 
 #define CREATE_TRACE_POINTS
@@ -468,7 +469,7 @@ void migrate_copy_charge(u64 ns)
 	unsigned long flags;
 #endif
 
-	migrate_copy_stat_add(MIGRATE_COPY_HELPER_NS, ns);
+	count_vm_events(MIGRATE_COPY_HELPER_NS, ns);
 
 #ifdef CONFIG_CGROUPS
 	rcu_read_lock();

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What the parts of the migration copy share: the job (job.c), the helper
- * CPUs (helpers.c) and their order (placement.c), the counters (stats.c) and the
- * knobs (sysfs.c).
+ * CPUs (helpers.c) and their order (placement.c), and the knobs (sysfs.c).
  */
 #ifndef _MM_MIGRATE_COPY_INTERNAL_H
 #define _MM_MIGRATE_COPY_INTERNAL_H
@@ -28,30 +27,6 @@
 #define MIGRATE_COPY_MAX_CHUNK_KB	(SZ_2M / SZ_1K)
 #define MIGRATE_COPY_MIN_BATCH_PAGES	512
 #define MIGRATE_COPY_MAX_BATCH_PAGES	(64 * MIGRATE_COPY_MIN_BATCH_PAGES)
-
-/* Who copied, or why it was not copied in a batch. Names in stats.c. */
-enum migrate_copy_stat {
-	MIGRATE_COPY_BATCHES,
-	MIGRATE_COPY_FOLIOS,
-	MIGRATE_COPY_BYTES_CALLER,
-	MIGRATE_COPY_BYTES_HELPERS,
-	MIGRATE_COPY_BYTES_NONTEMPORAL,
-	MIGRATE_COPY_BYTES_ENGINES,
-	MIGRATE_COPY_JOBS,
-	MIGRATE_COPY_HELPERS_WOKEN,
-	MIGRATE_COPY_FALLBACK_MOVABLE,
-	MIGRATE_COPY_FALLBACK_MAPPING,
-	MIGRATE_COPY_FALLBACK_REFS,
-	MIGRATE_COPY_FALLBACK_FAILED,
-	MIGRATE_COPY_FALLBACK_VOID,
-	MIGRATE_COPY_ALONE_SMALL,
-	MIGRATE_COPY_ALONE_BUSY,
-	MIGRATE_COPY_TEAMS,
-	MIGRATE_COPY_TEAM_HELPERS,
-	MIGRATE_COPY_TEAM_BATCHES,
-	MIGRATE_COPY_HELPER_NS,
-	MIGRATE_COPY_NR_STATS,
-};
 
 struct migrate_copy_pair {
 	struct folio *dst;
@@ -246,11 +221,6 @@ static inline int migrate_copy_engines_init(struct kobject *parent)
 	return 0;
 }
 #endif
-
-/* stats.c */
-void migrate_copy_stat_add(enum migrate_copy_stat stat, unsigned long nr);
-unsigned long migrate_copy_stat_read(enum migrate_copy_stat stat);
-const char *migrate_copy_stat_name(enum migrate_copy_stat stat);
 
 /* policy.c */
 enum {

@@ -9,7 +9,9 @@
  * page, are those of one CPU.
  */
 #include <linux/migrate.h>
+#include <linux/sched/clock.h>
 #include <trace/events/migrate.h>
+#include <trace/events/migrate_copy.h>
 
 #include "internal.h"
 #include "pieces.h"
@@ -68,7 +70,7 @@ static bool pieces_try(struct list_head *from, struct migrate_pieces *pieces,
 }
 
 /* Do the next piece; false if there is none. */
-static bool pieces_next(struct migrate_pieces *pieces)
+static bool pieces_next(struct migrate_pieces *pieces, bool helper)
 {
 	struct migrate_pages_stats *sum = &pieces->begun->stats, stats = {};
 	struct migrate_piece piece __uninitialized;
@@ -94,6 +96,8 @@ static bool pieces_next(struct migrate_pieces *pieces)
 
 	spin_lock(&pieces->lock);
 	sum->nr_succeeded += stats.nr_succeeded;
+	if (helper)
+		pieces->helper_pages += stats.nr_succeeded;
 	sum->nr_thp_succeeded += stats.nr_thp_succeeded;
 	sum->nr_thp_split += stats.nr_thp_split;
 	sum->nr_split += stats.nr_split;
@@ -109,7 +113,7 @@ static bool pieces_next(struct migrate_pieces *pieces)
 
 static bool pieces_help(struct migrate_copy_team *team)
 {
-	return pieces_next(container_of(team, struct migrate_pieces, team));
+	return pieces_next(container_of(team, struct migrate_pieces, team), true);
 }
 
 /**
@@ -149,15 +153,21 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 							  pieces->asked,
 							  nr_pages);
 	unsigned int nr_helpers;
+	int before;
+	u64 since = 0;
 
 	if (!max_helpers)
 		return false;
 
 	pieces->left = false;
 	pieces->no_memory = false;
+	pieces->helper_pages = 0;
 	spin_lock_init(&pieces->lock);
 	if (!pieces->begun->any)
 		memset(&pieces->begun->stats, 0, sizeof(pieces->begun->stats));
+	before = pieces->begun->stats.nr_succeeded;
+	if (trace_migrate_copy_request_enabled())
+		since = local_clock();
 	/* The first of them may look before all have been asked. */
 	pieces->nr_cpus = max_helpers + 1;
 	nr_helpers = migrate_copy_team_start(&pieces->team, pieces_help, nid,
@@ -171,11 +181,17 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 	if (!pieces->begun->any)
 		trace_mm_migrate_pages_start(pieces->mode, pieces->reason);
 	pieces->begun->any = true;
-	while (pieces_next(pieces)) {
+	while (pieces_next(pieces, false)) {
 		migrate_copy_team_wake_again(&pieces->team);
 		WRITE_ONCE(pieces->nr_cpus, pieces->team.work.nr_cpus + 1);
 	}
 	migrate_copy_team_end(&pieces->team);
+	trace_migrate_copy_request(pieces->reason,
+				   pieces->begun->stats.nr_succeeded - before,
+				   pieces->helper_pages,
+				   pieces->team.work.nr_cpus,
+				   atomic64_read(&pieces->team.work.helper_ns),
+				   since ? local_clock() - since : 0);
 	if (pieces->no_memory)
 		pieces->left = true;
 	return true;

@@ -77,7 +77,8 @@ struct migrate_piece {
  * @begun: Where what has been migrated is noted; it may have begun before.
  * @team: The helpers.
  * @no_memory: Whether somebody has found none, which ends it.
- * @lock: Protects @begun.
+ * @lock: Protects @begun, and what follows.
+ * @helper_pages: Base pages that helpers have migrated.
  *
  * See mm/migrate_copy/pieces.c.
  */
@@ -100,7 +101,8 @@ struct migrate_pieces {
 	/* Of pieces.c: */
 	struct migrate_copy_team team;
 	bool no_memory;
-	spinlock_t lock;	/* Protects begun */
+	spinlock_t lock;	/* Protects begun, and what follows */
+	unsigned long helper_pages;
 };
 
 /**

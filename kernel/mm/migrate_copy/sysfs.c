@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The knobs and counters in /sys/kernel/mm/migrate_copy/, and the start-up.
+ * The knobs in /sys/kernel/mm/migrate_copy/, and the start-up.
  * Documentation/admin-guide/mm/migrate_copy.rst describes them.
  */
 #include <linux/cpumask.h>
@@ -229,41 +229,9 @@ static const struct attribute_group cost_group = {
 	.attrs = cost_attrs,
 };
 
-static struct kobj_attribute stat_kobj_attrs[MIGRATE_COPY_NR_STATS];
-static struct attribute *stat_attrs[MIGRATE_COPY_NR_STATS + 1];
-
-static const struct attribute_group stat_group = {
-	.name = "stats",
-	.attrs = stat_attrs,
-};
-
-static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
-			 char *buf)
-{
-	enum migrate_copy_stat stat = attr - stat_kobj_attrs;
-
-	return sysfs_emit(buf, "%lu\n", migrate_copy_stat_read(stat));
-}
-
-static void __init stat_attrs_init(void)
-{
-	enum migrate_copy_stat stat;
-
-	for (stat = 0; stat < MIGRATE_COPY_NR_STATS; stat++) {
-		struct kobj_attribute *attr = &stat_kobj_attrs[stat];
-
-		sysfs_attr_init(&attr->attr);
-		attr->attr.name = migrate_copy_stat_name(stat);
-		attr->attr.mode = 0444;
-		attr->show = stat_show;
-		stat_attrs[stat] = &attr->attr;
-	}
-}
-
 static const struct attribute_group *groups[] = {
 	&knob_group,
 	&cost_group,
-	&stat_group,
 	NULL
 };
 
@@ -276,7 +244,6 @@ static int __init migrate_copy_sysfs_init(void)
 	if (!kobj)
 		return -ENOMEM;
 
-	stat_attrs_init();
 	err = sysfs_create_groups(kobj, groups);
 	if (!err)
 		err = migrate_copy_engines_init(kobj);

@@ -23,6 +23,7 @@
 #include <linux/sched/clock.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/rt.h>
+#include <linux/vmstat.h>
 
 #include "internal.h"
 
@@ -89,7 +90,7 @@ static bool team_help_batch(struct migrate_copy_team *team)
 	if (borrowed)
 		team_return_mems();
 	if (more)
-		migrate_copy_stat_add(MIGRATE_COPY_TEAM_BATCHES, 1);
+		count_vm_event(MIGRATE_COPY_TEAM_BATCHES);
 	return more;
 }
 
@@ -314,8 +315,8 @@ static unsigned int team_wake(struct migrate_copy_team *team)
 					  team->max_helpers - before);
 	if (woken) {
 		if (!before)
-			migrate_copy_stat_add(MIGRATE_COPY_TEAMS, 1);
-		migrate_copy_stat_add(MIGRATE_COPY_TEAM_HELPERS, woken);
+			count_vm_event(MIGRATE_COPY_TEAMS);
+		count_vm_events(MIGRATE_COPY_TEAM_HELPERS, woken);
 	}
 	return woken;
 }

@@ -8,24 +8,8 @@
 #include <linux/migrate.h>
 #include <linux/tracepoint.h>
 
-TRACE_EVENT(migrate_copy_start,
-
-	TP_PROTO(int reason),
-
-	TP_ARGS(reason),
-
-	TP_STRUCT__entry(
-		__string(reason, migrate_reason_names[reason])
-	),
-
-	TP_fast_assign(
-		__assign_str(reason);
-	),
-
-	TP_printk("reason=%s", __get_str(reason))
-);
-
-TRACE_EVENT(migrate_copy_end,
+/* What has been copied of a batch, by the task that migrates it */
+TRACE_EVENT(migrate_copy_batch,
 
 	TP_PROTO(int reason, unsigned long folios, unsigned long pages,
 		 unsigned long helper_pages),
@@ -49,6 +33,37 @@ TRACE_EVENT(migrate_copy_end,
 	TP_printk("reason=%s folios=%lu pages=%lu helper_pages=%lu",
 		__get_str(reason), __entry->folios, __entry->pages,
 		__entry->helper_pages)
+);
+
+/* What several CPUs have moved for a request, by the task that asked for it */
+TRACE_EVENT(migrate_copy_request,
+
+	TP_PROTO(int reason, unsigned long pages, unsigned long helper_pages,
+		 unsigned int helpers, u64 helper_ns, u64 ns),
+
+	TP_ARGS(reason, pages, helper_pages, helpers, helper_ns, ns),
+
+	TP_STRUCT__entry(
+		__string(reason, migrate_reason_names[reason])
+		__field(unsigned long,	pages)
+		__field(unsigned long,	helper_pages)
+		__field(unsigned int,	helpers)
+		__field(u64,		helper_ns)
+		__field(u64,		ns)
+	),
+
+	TP_fast_assign(
+		__assign_str(reason);
+		__entry->pages		= pages;
+		__entry->helper_pages	= helper_pages;
+		__entry->helpers	= helpers;
+		__entry->helper_ns	= helper_ns;
+		__entry->ns		= ns;
+	),
+
+	TP_printk("reason=%s pages=%lu helper_pages=%lu helpers=%u helper_ns=%llu ns=%llu",
+		__get_str(reason), __entry->pages, __entry->helper_pages,
+		__entry->helpers, __entry->helper_ns, __entry->ns)
 );
 
 TRACE_EVENT(migrate_copy_wake,

@@ -19,7 +19,7 @@
 
 #include "migrate_test.h"
 
-#define STATS_DIR	KNOB_DIR "/stats"
+#define STAT_PREFIX	"migrate_copy_"
 #define LARGER_BATCH_PAGES	4096
 
 /* Why the running test is skipped; shared with its process. */
@@ -447,32 +447,34 @@ void mode_enter(enum copy_mode mode)
 		"cannot set the knobs in " KNOB_DIR " or " MT_PAGE_COPY);
 }
 
-uint64_t stat_read(const char *name)
+/* Sum those of our counters in /proc/vmstat that have this name; NULL: all. */
+static uint64_t stat_sum(const char *wanted)
 {
-	char path[320];
-	uint64_t value;
+	const size_t length = strlen(STAT_PREFIX);
+	FILE *file = fopen("/proc/vmstat", "r");
+	unsigned long long value, sum = 0;
+	bool found = false;
+	char name[64];
 
-	snprintf(path, sizeof(path), STATS_DIR "/%s", name);
-	if (file_read_number(path, &value))
-		die("cannot read %s", path);
-	return value;
+	if (!file)
+		die("cannot read /proc/vmstat");
+	while (fscanf(file, "%63s %llu", name, &value) == 2) {
+		if (strncmp(name, STAT_PREFIX, length) ||
+		    (wanted && strcmp(name + length, wanted)))
+			continue;
+		found = true;
+		sum += value;
+	}
+	fclose(file);
+	if (!found)
+		die("there is no %s%s in /proc/vmstat", STAT_PREFIX,
+		    wanted ?: "");
+	return sum;
 }
 
-static uint64_t stat_sum(void)
+uint64_t stat_read(const char *name)
 {
-	struct dirent *entry;
-	uint64_t sum = 0;
-	DIR *dir;
-
-	dir = opendir(STATS_DIR);
-	if (!dir)
-		die("cannot read " STATS_DIR);
-	while ((entry = readdir(dir))) {
-		if (entry->d_name[0] != '.')
-			sum += stat_read(entry->d_name);
-	}
-	closedir(dir);
-	return sum;
+	return stat_sum(name);
 }
 
 void evidence_start(struct evidence *ev, enum copy_mode mode)
@@ -486,7 +488,7 @@ void evidence_start(struct evidence *ev, enum copy_mode mode)
 	ev->helpers_before = stat_read("bytes_helpers");
 	ev->mapping_before = stat_read("fallback_mapping");
 	ev->refs_before = stat_read("fallback_refs");
-	ev->sum_before = stat_sum();
+	ev->sum_before = stat_sum(NULL);
 }
 
 /* Has a helper copied anything? True in modes that have no helpers. */
@@ -543,7 +545,7 @@ bool evidence_check(const struct evidence *ev, size_t folios, size_t folio,
 	mapping = stat_read("fallback_mapping") - ev->mapping_before;
 
 	if (ev->mode == MODE_OFF) {
-		if (stat_sum() == ev->sum_before)
+		if (stat_sum(NULL) == ev->sum_before)
 			return true;
 		ksft_print_msg("off, but the statistics changed\n");
 		return false;

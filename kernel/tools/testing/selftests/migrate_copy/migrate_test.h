@@ -80,11 +80,11 @@ void mode_enter(enum copy_mode mode);
 /**
  * struct evidence - What the statistics must show that the mode was in use
  * @mode: the mode
- * @folios_before: stats/folios_copied at the start
- * @caller_before: stats/bytes_caller at the start
- * @helpers_before: stats/bytes_helpers at the start
- * @mapping_before: stats/fallback_mapping at the start
- * @refs_before: stats/fallback_refs at the start
+ * @folios_before: migrate_copy_folios_copied at the start
+ * @caller_before: migrate_copy_bytes_caller at the start
+ * @helpers_before: migrate_copy_bytes_helpers at the start
+ * @mapping_before: migrate_copy_fallback_mapping at the start
+ * @refs_before: migrate_copy_fallback_refs at the start
  * @sum_before: the sum of all the statistics at the start
  */
 struct evidence {

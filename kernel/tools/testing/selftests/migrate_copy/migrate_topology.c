@@ -258,7 +258,7 @@ static void trace_start(void)
 		skip("this kernel has no tracepoints");
 	require(!file_write(EVENTS "/migrate_copy_wake/enable", "1") &&
 		!file_write(EVENTS "/migrate_copy_help/enable", "1") &&
-		!file_write(EVENTS "/migrate_copy_end/enable", "1") &&
+		!file_write(EVENTS "/migrate_copy_batch/enable", "1") &&
 		!file_write(TRACING "/tracing_on", "1"), "cannot trace");
 	trace_clear();
 }
@@ -268,7 +268,7 @@ static void trace_line(char *line)
 {
 	char *wake = strstr(line, "migrate_copy_wake: cpu=");
 	char *help = strstr(line, "migrate_copy_help: ");
-	char *end = strstr(line, "migrate_copy_end: ");
+	char *end = strstr(line, "migrate_copy_batch: ");
 	char *on = strchr(line, '[');
 
 	if (wake && trace.nr_wakes < MAX_WAKES) {
