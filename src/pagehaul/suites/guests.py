@@ -387,7 +387,7 @@ def contig(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     return _our_programs("contig", "migrate_contig", _ALL_MODES, _CONTIG_GUEST, ours, base, most=1)
 
 
-def mlock(ours: str = "torture", base: Base | None = None) -> list[Outcome]:
+def mlock(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check how often migration drains the LRU batches, and the accounting of mlocked pages."""
     runs = [("pagehaul", _OUR_MODES), ("vanilla", ["plain"])]
     return _our_programs("mlock", "migrate_mlock", runs, ours=ours, base=base)

@@ -410,7 +410,7 @@ static void check_drains(const struct variant *v, size_t drains, size_t mapped,
 		       mapped, mlocked, drains);
 	if (v->drain && !strcmp(v->drain, "mapped"))
 		expected = mapped;
-	else if (!v->drain && v->mode != MODE_PLAIN && v->mode != MODE_OFF)
+	else if (!v->drain && v->mode != MODE_PLAIN)
 		expected = 0;
 	/* What is left of other programs migrates as well. */
 	require(expected ? drains >= expected - expected / 100 : !drains,
