@@ -10,7 +10,7 @@
 #include <linux/prandom.h>
 #include <linux/string.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 #define MAX_CPUS	16
 #define MAX_NODES	4

@@ -9,7 +9,7 @@
 #include <linux/mm.h>
 #include <linux/sched/clock.h>
 
-#include "../internal.h"
+#include "../../internal.h"
 
 /* Pages that are allocated again and again stay in a per-CPU list. */
 #define ROUNDS		16

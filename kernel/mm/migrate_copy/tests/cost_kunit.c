@@ -5,7 +5,7 @@
  */
 #include <kunit/test.h>
 
-#include "internal.h"
+#include "../internal.h"
 
 static const struct migrate_copy_costs costs[] = {
 	{ .copy_page_ns = 400, .helper_call_ns = 2000, .helper_start_ns = 20000 },

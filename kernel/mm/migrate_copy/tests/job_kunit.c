@@ -14,7 +14,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-#include "internal.h"
+#include "../internal.h"
 #include "kunit_folios.h"
 
 /* Folio orders of the standard job: small and large, in no tidy sequence. */

@@ -5,7 +5,7 @@
 #ifndef _MM_MIGRATE_COPY_KUNIT_FOLIOS_H
 #define _MM_MIGRATE_COPY_KUNIT_FOLIOS_H
 
-#include "internal.h"
+#include "../internal.h"
 
 struct kunit;
 

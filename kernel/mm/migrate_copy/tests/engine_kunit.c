@@ -19,7 +19,7 @@
 #include <linux/vmstat.h>
 #include <linux/workqueue.h>
 
-#include "internal.h"
+#include "../internal.h"
 #include "kunit_folios.h"
 
 /* As many chunks as a job lets engines have. */
