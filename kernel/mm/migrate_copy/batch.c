@@ -266,13 +266,13 @@ static unsigned long batch_copy_set(struct migrate_copy_set *set)
 	by_cpus = set->pages - (set->engine_pages_done - engines_before);
 	if (nontemporal)
 		count_vm_events(MIGRATE_COPY_BYTES_NONTEMPORAL,
-				      by_cpus * PAGE_SIZE);
+				by_cpus * PAGE_SIZE);
 	set->folios_done += set->nr;
 	set->pages_done += set->pages;
 	if (unlikely(failed)) {
 		set->folios_done -= hweight_long(failed);
 		count_vm_events(MIGRATE_COPY_FALLBACK_FAILED,
-				      hweight_long(failed));
+				hweight_long(failed));
 	}
 	return failed;
 }
@@ -313,9 +313,9 @@ static void batch_account(const struct migrate_copy_set *set)
 	count_vm_events(MIGRATE_COPY_FOLIOS, set->folios_done);
 	count_vm_events(MIGRATE_COPY_BYTES_CALLER, alone * PAGE_SIZE);
 	count_vm_events(MIGRATE_COPY_BYTES_HELPERS,
-			      set->helper_pages_done * PAGE_SIZE);
+			set->helper_pages_done * PAGE_SIZE);
 	count_vm_events(MIGRATE_COPY_BYTES_ENGINES,
-			      set->engine_pages_done * PAGE_SIZE);
+			set->engine_pages_done * PAGE_SIZE);
 }
 
 static void batch_set_init(struct migrate_copy_set *set, int reason,
