@@ -5,10 +5,12 @@ import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 from rich.markup import escape
 
 from pagehaul import bases, ui
+from pagehaul.bases import Base
 from pagehaul.build import DEBUG_VARIANTS
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
@@ -25,9 +27,24 @@ from pagehaul.suites import (
 )
 from pagehaul.suites.outcomes import Outcome, Status, count, failed, summary
 
+
+class Suite(Protocol):
+    """Runs the tests of a suite on the kernels of a base."""
+
+    def __call__(self, *, base: Base) -> list[Outcome]:
+        """Return how each test ended."""
+
+
+class VariantSuite(Protocol):
+    """Runs the tests of a suite on a variant of our kernel."""
+
+    def __call__(self, ours: str, *, base: Base) -> list[Outcome]:
+        """Return how each test ended on the kernel of the variant `ours`."""
+
+
 # In the order in which they run: what is quick to fail comes first. Those of OF_VARIANTS take the
 # variant of our kernel that they are to test.
-SUITES: dict[str, Callable[..., list[Outcome]]] = {
+SUITES: dict[str, Suite] = {
     "unit": unit.run,
     "lint": lint.run,
     "compile": lint.compiled,
@@ -56,24 +73,24 @@ SUITES: dict[str, Callable[..., list[Outcome]]] = {
 
 # These can test another variant of our kernel. `charge` compares times, most of which a kernel that
 # looks for mistakes spends on that.
-OF_VARIANTS = (
-    "kunit",
-    "errors",
-    "status",
-    "events",
-    "content",
-    "pinned",
-    "boundaries",
-    "contig",
-    "mlock",
-    "windows",
-    "engines",
-    "fuzz",
-    "topology",
-    "move",
-    "mm-selftests",
-    "torture",
-)
+OF_VARIANTS: dict[str, VariantSuite] = {
+    "kunit": guests.kunit,
+    "errors": guests.errors,
+    "status": guests.status,
+    "events": guests.events,
+    "content": guests.content,
+    "pinned": guests.pinned,
+    "boundaries": guests.boundaries,
+    "contig": guests.contig,
+    "mlock": guests.mlock,
+    "windows": guests.windows,
+    "engines": guests.engines,
+    "fuzz": fuzz.run,
+    "topology": topology.run,
+    "move": guests.move,
+    "mm-selftests": guests.mm_selftests,
+    "torture": torture.run,
+}
 
 # What runs on every base but the default one, when nobody says on which: enough to see that the
 # same series does the same there.
@@ -132,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
             f"--variant {args.variant} is not for {', '.join(wrong)}: "
             f"use one of {', '.join(OF_VARIANTS)}"
         )
-    return run_suites({name: partial(SUITES[name], args.variant, base=base) for name in names})
+    return run_suites({name: partial(OF_VARIANTS[name], args.variant, base=base) for name in names})
 
 
 def run_suites(works: Mapping[str, Callable[[], list[Outcome]]]) -> int:

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
 from pagehaul import host, ui
+from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, failed, passed, skipped
@@ -14,8 +15,8 @@ from pagehaul.suites.outcomes import Outcome, failed, passed, skipped
 _TIMEOUT_S = 900.0
 
 
-def run() -> list[Outcome]:
-    """Run pytest on tests/unit."""
+def run(base: Base | None = None) -> list[Outcome]:
+    """Run pytest on tests/unit, which is the same for each base."""
     host.need_for("unit")
     log = log_dir() / "test-unit.log"
     log.write_text("", encoding="utf-8")
