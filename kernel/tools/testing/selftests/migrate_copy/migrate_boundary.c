@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 #define TIMEOUT		600
 /* Seconds in which a page that is being compacted is in one place again. */

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 #define MOVES		32
 #define TIMEOUT		300

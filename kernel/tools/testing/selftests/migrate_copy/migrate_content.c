@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 /* How often to move back and forth until a helper has been fast enough. */
 #define ROUNDS		100

@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 #define TIMEOUT		300
 #define SIZE		(64 * MB)

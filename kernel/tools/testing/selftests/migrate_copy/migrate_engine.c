@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 #define FAULT_DIR	"/sys/kernel/debug/softdma"
 #define PARAM_DIR	"/sys/module/softdma/parameters"

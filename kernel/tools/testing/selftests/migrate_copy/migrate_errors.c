@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 #define NO_SUCH_PID	0x3fffffff
 #define BAD_FLAG	0x80

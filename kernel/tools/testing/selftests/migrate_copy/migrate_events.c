@@ -16,7 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 #define TRACING		"/sys/kernel/tracing"
 #define CGROUP		"/tmp/migrate_events"

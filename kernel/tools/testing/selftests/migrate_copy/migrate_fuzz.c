@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 #define MAX_KNOBS	256
 #define MAX_TEXT	8192
@@ -141,7 +141,7 @@ static void test_other_users(const void *unused)
 	int err;
 
 	(void)unused;
-	require(!dcbm_path || module >= 0, "cannot open %s", dcbm_path);
+	require(!dcbm_path || module >= 0, "cannot open %s", dcbm_path ?: "nothing");
 	require(!setgid(NOBODY) && !setuid(NOBODY), "cannot become nobody");
 	if (module >= 0) {
 		err = syscall(SYS_finit_module, module, "", 0) ? errno : 0;

@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 #define TRACING		"/sys/kernel/tracing"
 #define INSTANCE	TRACING "/instances/migrate_mlock"

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 #define TIMEOUT		240
 /* Seconds that the tests with several threads run, at least. */

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 #define NR_PAGES	6144UL
 #define MIDDLE		3000UL

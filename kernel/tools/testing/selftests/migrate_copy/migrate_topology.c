@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "migrate_test.h"
+#include "lib/migrate_test.h"
 
 #define MAX_CPUS	64
 #define MAX_NODES	16

@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "../kselftest.h"
+#include "../../kselftest.h"
 
 /* Where the headers are those of another kernel. */
 #ifndef MPOL_MF_MOVE_MT
