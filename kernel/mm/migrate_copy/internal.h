@@ -123,7 +123,6 @@ enum migrate_copy_cpu_use {
 	MIGRATE_COPY_CPU_OFFLINE,
 	MIGRATE_COPY_CPU_IDLE,
 	MIGRATE_COPY_CPU_BUSY,
-	MIGRATE_COPY_CPU_HELPS,	/* With normal priority */
 	MIGRATE_COPY_CPU_TAKEN,	/* It migrates, or must not be disturbed */
 };
 

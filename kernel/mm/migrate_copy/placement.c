@@ -8,7 +8,7 @@
  * 1. idle CPUs of cores that are idle as a whole, then the other idle CPUs: no
  *    two siblings, nor the sibling of the caller, while there is an idle core.
  *    With high priority busy CPUs follow, those on whose core nobody migrates
- *    before the others, and before those that help with normal priority;
+ *    before the others;
  * 2. CPUs of the destination node, then those of the other nodes, the nearest
  *    first, and of equally near ones that of the caller first;
  * 3. within a node, spread over the last-level caches (one CPU of each, then a
@@ -44,20 +44,12 @@ static unsigned int place_level_of(struct migrate_copy_search *s, int cpu)
 {
 	const struct migrate_copy_cpus *cpus = s->cpus;
 	enum migrate_copy_cpu_use use = cpus->use(s, cpu);
-	bool idle = true, taken = use == MIGRATE_COPY_CPU_HELPS;
+	bool idle = true, taken = false;
 	int sibling;
 
-	switch (use) {
-	case MIGRATE_COPY_CPU_IDLE:
-		break;
-	case MIGRATE_COPY_CPU_BUSY:
-	case MIGRATE_COPY_CPU_HELPS:
-		if (s->busy_too)
-			break;
-		fallthrough;
-	default:
+	if (use != MIGRATE_COPY_CPU_IDLE &&
+	    (use != MIGRATE_COPY_CPU_BUSY || !s->busy_too))
 		return LEVEL_NEVER;
-	}
 
 	for_each_cpu(sibling, cpus->siblings(cpu)) {
 		enum migrate_copy_cpu_use other;
@@ -67,8 +59,7 @@ static unsigned int place_level_of(struct migrate_copy_search *s, int cpu)
 		other = cpus->use(s, sibling);
 		idle &= other == MIGRATE_COPY_CPU_IDLE ||
 			other == MIGRATE_COPY_CPU_OFFLINE;
-		taken |= other == MIGRATE_COPY_CPU_HELPS ||
-			 other == MIGRATE_COPY_CPU_TAKEN;
+		taken |= other == MIGRATE_COPY_CPU_TAKEN;
 	}
 	if (use == MIGRATE_COPY_CPU_IDLE)
 		return idle ? LEVEL_CORE : LEVEL_IDLE;

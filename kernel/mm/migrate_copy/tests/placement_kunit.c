@@ -48,7 +48,7 @@ struct trial {
 	struct cpumask left;
 	struct cpumask untried;
 	struct cpumask round;
-	/* '.' idle, 'b' busy, 'h' helps, 't' taken, '-' offline, 'l' lost later */
+	/* '.' idle, 'b' busy, 't' taken, '-' offline, 'l' lost later */
 	char use[MAX_CPUS + 1];
 	unsigned int asked;
 	unsigned int nr;
@@ -117,8 +117,6 @@ static enum migrate_copy_cpu_use fake_use(struct migrate_copy_search *s, int cpu
 	case '.':
 	case 'l':
 		return MIGRATE_COPY_CPU_IDLE;
-	case 'h':
-		return MIGRATE_COPY_CPU_HELPS;
 	case 't':
 		return MIGRATE_COPY_CPU_TAKEN;
 	}
@@ -227,9 +225,6 @@ static const struct placement_case placement_cases[] = {
 	  "7 1 4 2 3 5 6", "1 4 7 2 5 3 6" },
 	{ "one taken, high priority", &two_caches, 0, 0, "tbbtbbbb", true,
 	  "2 1 6 4 7 5", "1 2 4 5 6 7" },
-	{ "one helps", &two_caches, 0, 0, "tbbhbbbb", false, "", "" },
-	{ "one helps, high priority", &two_caches, 0, 0, "tbbhbbbb", true,
-	  "2 1 3 4 6 5 7", "1 2 4 5 3 6 7" },
 	{ "cores of both nodes first", &two_nodes, 0, 1, NULL, false,
 	  "4 6 2 5 7 1 3", "4 6 2 5 7 1 3" },
 	{ "the caller's node", &two_nodes, 0, 0, NULL, false,
