@@ -113,6 +113,7 @@ int migrate_pages_batch(struct list_head *from, new_folio_t get_new_folio,
 			struct list_head *split_folios,
 			struct migrate_pages_stats *stats, int nr_pass,
 			struct migrate_aid *aid);
+#ifdef CONFIG_MIGRATION
 int migrate_pages_rest(struct list_head *from, new_folio_t get_new_folio,
 		       free_folio_t put_new_folio, unsigned long private,
 		       enum migrate_mode mode, int reason,
@@ -120,5 +121,20 @@ int migrate_pages_rest(struct list_head *from, new_folio_t get_new_folio,
 		       struct migrate_begun *begun);
 void migrate_begun_end(struct migrate_begun *begun, enum migrate_mode mode,
 		       int reason);
+#else
+static inline int
+migrate_pages_rest(struct list_head *from, new_folio_t get_new_folio,
+		   free_folio_t put_new_folio, unsigned long private,
+		   enum migrate_mode mode, int reason,
+		   unsigned int *ret_succeeded, struct migrate_begun *begun)
+{
+	return -ENOSYS;
+}
+
+static inline void migrate_begun_end(struct migrate_begun *begun,
+				     enum migrate_mode mode, int reason)
+{
+}
+#endif
 
 #endif /* _MM_MIGRATE_H */

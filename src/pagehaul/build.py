@@ -259,6 +259,11 @@ def make(
     run_logged(command, log, cwd=where, env=make_environment(where), title=title, on_line=count)
 
 
+def find_warnings(log: Path) -> list[str]:
+    """Return the compiler's warnings in the log of a build."""
+    return re.findall(r"^.*warning:.*$", log.read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def make_words(arch: Arch = X86_64) -> list[str]:
     """Return the words of `make` that choose an architecture and the tools for it."""
     # With the architecture said outright, tinyconfig's defaults are those of a 64-bit kernel.

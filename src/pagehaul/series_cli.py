@@ -6,12 +6,12 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import bases, build, compose, series, source, tree, ui, vm
+from pagehaul import bases, build, compose, series, source, spare, tree, ui, vm
 from pagehaul.arches import X86_64
 from pagehaul.bases import Base
 from pagehaul.compose import Composed
@@ -41,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--out", type=Path, metavar="DIR", help="write them there, as mails")
     what.add_argument(
-        "--check", action="store_true", help="build and boot the kernel after each patch"
+        "--check",
+        action="store_true",
+        help="build and boot the kernel after each patch, and build it without what it may lack",
     )
 
 
@@ -137,17 +139,24 @@ def _problem(base: Base, pristine: Path, composed: Composed, name: str) -> str:
     log.unlink(missing_ok=True)
     try:
         kernel = _build(base, pristine, composed, name, log)
-        if warnings := re.findall(r"^.*warning:.*$", log.read_text(encoding="utf-8"), re.M):
+        if warnings := build.find_warnings(log):
             return f"{warnings[0]} (and {len(warnings) - 1} more, see {log})"
         boot = log.with_suffix(".console.log")
         done = vm.run(kernel, _GUEST, ["cat", "/proc/version"], timeout=_BOOT_S, log=boot)
-        return "" if done.returncode == 0 else f"the guest ended with {done.returncode}, see {boot}"
     except PagehaulError as error:
         return str(error)
+    if done.returncode:
+        return f"the guest ended with {done.returncode}, see {boot}"
+    fill = _filler(pristine, composed, name)
+    for lack in spare.LACKS:
+        own = log.with_suffix(f".without-{lack}.log")
+        if found := spare.problem(base, pristine, fill, lack, own):
+            return f"without {lack}: {found}"
+    return ""
 
 
-def _build(base: Base, pristine: Path, composed: Composed, name: str, log: Path) -> build.Kernel:
-    """Build the kernel as it is after a patch, with what it has of the series switched on."""
+def _filler(pristine: Path, composed: Composed, name: str) -> Callable[[Path], None]:
+    """Return what puts into a directory all that is not as in the pristine source after a patch."""
     commit = composed.commits[name]
     first = composed.git("rev-list", "--max-parents=0", commit).strip()
     touched = composed.git("diff", "--name-only", first, commit).split()
@@ -161,6 +170,12 @@ def _build(base: Base, pristine: Path, composed: Composed, name: str, log: Path)
             if os.access(pristine / each, os.X_OK):
                 (staging / each).chmod(0o755)
 
+    return fill
+
+
+def _build(base: Base, pristine: Path, composed: Composed, name: str, log: Path) -> build.Kernel:
+    """Build the kernel as it is after a patch, with what it has of the series switched on."""
+    fill = _filler(pristine, composed, name)
     vanilla = build.build("vanilla", base)
     where = tree.prepare_with(f"series{base.suffix}", pristine, fill, built=vanilla.tree)
     with tempfile.TemporaryDirectory(prefix="series-config-", dir=cache_dir()) as directory:

@@ -6,6 +6,9 @@
  * its addresses rise, so that a page is met only once, pieces are moved ahead of the
  * call, see pieces.c, and what became of each page is noted, where it is certain
  * what one CPU alone would say of it. Everything else is left as it was.
+ *
+ * There is one thing more that a caller can find out: when the call ends early, as one
+ * page cannot be moved, pages behind it, of which it then tells nothing, may have moved.
  */
 #include <linux/compat.h>
 #include <linux/pagewalk.h>
@@ -23,19 +26,20 @@
 
 static unsigned long array_addr(const struct migrate_array *array, int i)
 {
-	return array->page[i] & PAGE_MASK;
+	return READ_ONCE(array->page[i]) & PAGE_MASK;
 }
 
 static enum migrate_array_state array_state(const struct migrate_array *array,
 					    int i)
 {
-	return array->page[i] & MIGRATE_ARRAY_STATES;
+	return READ_ONCE(array->page[i]) & MIGRATE_ARRAY_STATES;
 }
 
 static void array_set_state(struct migrate_array *array, int i,
 			    enum migrate_array_state state)
 {
-	array->page[i] = array_addr(array, i) | state;
+	/* Others look at the addresses beside their pieces. */
+	WRITE_ONCE(array->page[i], array_addr(array, i) | state);
 }
 
 /*
@@ -43,23 +47,23 @@ static void array_set_state(struct migrate_array *array, int i,
  * might be of a page that has been met before, the part cannot be moved ahead: one CPU
  * alone finds that such a page is busy.
  */
-static int array_read_block(struct migrate_array *array, int nr, bool *rises)
+static int array_read_block(struct migrate_array *array, int nr,
+			    unsigned long last, bool *rises)
 {
-	const compat_uptr_t __user *compat_pages = (void __user *)array->pages;
 	unsigned long i = array->first + array->nr;
-	const int __user *nodes = array->nodes + i;
-	bool compat = in_compat_syscall();
+	const compat_uptr_t __user *compat_pages =
+		(const compat_uptr_t __user *)array->pages + i;
 	const void __user * __user *pages = array->pages + i;
+	const int __user *nodes = array->nodes + i;
+	bool compat = in_compat_syscall(), ok;
 	unsigned long *page = array->page + array->nr;
-	unsigned long last = array->nr ? array_addr(array, array->nr - 1) : 0;
 	compat_uptr_t compat_addr;
 	const void __user *addr;
 	int got = 0, node;
 
-	compat_pages += i;
-	if (!access_ok(pages, nr * (compat ? sizeof(*compat_pages) :
-					     sizeof(*pages))) ||
-	    !user_read_access_begin(nodes, nr * sizeof(*nodes)))
+	ok = compat ? access_ok(compat_pages, nr * sizeof(*compat_pages)) :
+		      access_ok(pages, nr * sizeof(*pages));
+	if (!ok || !user_read_access_begin(nodes, nr * sizeof(*nodes)))
 		return 0;
 	for (; got < nr; got++) {
 		if (compat) {
@@ -89,8 +93,13 @@ end:
 static void array_read_part(struct migrate_array *array, unsigned long first)
 {
 	int most = min(array->nr_pages - first, ARRAY_MOST), block, got;
+	int node = array->nr ? array->node : NUMA_NO_NODE;
+	unsigned long last = 0;
 	bool rises = true;
 
+	/* The part before, if its pages go to the same node, may have the page, too. */
+	if (array->nr)
+		last = array_addr(array, array->nr - 1);
 	array->first = first;
 	array->nr = 0;
 	array->next = array->nr_pages;
@@ -101,11 +110,15 @@ static void array_read_part(struct migrate_array *array, unsigned long first)
 		array->node = NUMA_NO_NODE;
 		return;
 	}
+	if (array->node != node)
+		last = 0;
 	do {
 		/* A few at a time, as other tasks may have to run. */
 		block = min(most - array->nr, ARRAY_BLOCK);
-		got = array_read_block(array, block, &rises);
+		got = array_read_block(array, block, last, &rises);
 		array->nr += got;
+		if (got)
+			last = array_addr(array, array->nr - 1);
 		cond_resched();
 	} while (got == block && array->nr < most);
 	if (!rises) {

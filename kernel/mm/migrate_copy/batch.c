@@ -96,6 +96,20 @@ static bool batch_takes_mapping(struct address_space *mapping)
 	       S_ISREG(mapping->host->i_mode);
 }
 
+/* Has nobody a reference that migration does not know? */
+static bool batch_unpinned(const struct folio *src)
+{
+	/* One more than expected: the reference of the isolation. */
+	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1)
+		return false;
+	/*
+	 * Whoever has dropped a pin may have written before: the content is read after
+	 * the count.  Pairs with the full barrier of folio_put().
+	 */
+	smp_rmb();
+	return true;
+}
+
 static bool batch_takes(struct folio *src, enum vm_event_item *why)
 {
 	struct address_space *mapping;
@@ -114,8 +128,7 @@ static bool batch_takes(struct folio *src, enum vm_event_item *why)
 		}
 	}
 
-	/* One more than expected: the reference of the isolation. */
-	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1) {
+	if (!batch_unpinned(src)) {
 		*why = MIGRATE_COPY_FALLBACK_REFS;
 		return false;
 	}
@@ -324,7 +337,8 @@ static void batch_set_init(struct migrate_copy_set *set, int reason,
 	set->reason = reason;
 	set->asked = asked;
 	set->team = team;
-	set->may_share = migrate_copy_may_share(reason, asked);
+	set->may_share = migrate_copy_may_share(reason, asked) &&
+			 (team->started || !migrate_copy_is_helper());
 	set->nr = 0;
 	set->pages = 0;
 	set->folios_done = 0;
@@ -443,7 +457,7 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 	struct migrate_copy_set set __uninitialized;
 	unsigned long failed;
 
-	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1) {
+	if (!batch_unpinned(src)) {
 		count_vm_event(MIGRATE_COPY_FALLBACK_REFS);
 		return false;
 	}

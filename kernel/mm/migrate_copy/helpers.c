@@ -257,6 +257,23 @@ left:
 	work_leave(work);
 }
 
+/**
+ * migrate_copy_is_helper() - Is the current task a helper?
+ *
+ * Whoever is one has no helpers: those would have the rights of a thread of the kernel,
+ * not those of the task that both work for.  Reclaim, when a helper finds no memory,
+ * would ask for some.
+ *
+ * Context: Process context.
+ * Return: true if it is.
+ */
+bool migrate_copy_is_helper(void)
+{
+	const struct work_struct *item = current_work();
+
+	return item && item->func == helper_fn;
+}
+
 /* Offer the work to one CPU, unless its slot is taken. */
 static bool work_offer(struct migrate_copy_work *work, int cpu)
 {
@@ -312,6 +329,18 @@ static enum migrate_copy_cpu_use helper_cpu_use(struct migrate_copy_search *s, i
 					 MIGRATE_COPY_CPU_BUSY;
 }
 
+/* One that has left, and is asked again, is listed once. */
+static void work_list_cpu(struct migrate_copy_work *work, int cpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < work->nr_cpus; i++) {
+		if (work->cpus[i] == cpu)
+			return;
+	}
+	work->cpus[work->nr_cpus++] = cpu;
+}
+
 static bool helper_take_cpu(struct migrate_copy_search *s, int cpu)
 {
 	struct migrate_copy_work *work =
@@ -319,7 +348,7 @@ static bool helper_take_cpu(struct migrate_copy_search *s, int cpu)
 
 	if (!work_offer(work, cpu))
 		return false;
-	work->cpus[work->nr_cpus++] = cpu;
+	work_list_cpu(work, cpu);
 	trace_migrate_copy_wake(cpu, s->nid, s->busy_too);
 	return true;
 }
@@ -402,9 +431,9 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 	};
 	struct migrate_copy_search *s = &hs.search;
 	struct migrate_copy_masks *mine;
-	unsigned int before = work->nr_cpus;
+	unsigned int wanted = hs.search.want;
 
-	if (!s->want || unlikely(!helper_wq[MIGRATE_COPY_HIGH]))
+	if (!wanted || unlikely(!helper_wq[MIGRATE_COPY_HIGH]))
 		return 0;
 
 	local_lock(&masks.lock);
@@ -420,7 +449,7 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 	migrate_copy_place(s);
 	local_unlock(&masks.lock);
 
-	return work->nr_cpus - before;
+	return wanted - s->want;
 }
 
 /**

@@ -101,6 +101,7 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 void migrate_copy_helpers_wake_again(struct migrate_copy_work *work);
 void migrate_copy_helpers_retract(struct migrate_copy_work *work);
 bool migrate_copy_may_help(const struct migrate_copy_work *work);
+bool migrate_copy_is_helper(void);
 void migrate_copy_charge(u64 ns);
 
 /* team.c */

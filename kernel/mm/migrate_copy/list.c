@@ -26,7 +26,7 @@ static unsigned long list_piece_size(const struct migrate_list *list)
 	unsigned long most = READ_ONCE(migrate_copy_batch_pages);
 	unsigned long nr;
 
-	nr = DIV_ROUND_UP(list->nr_left, 2 * READ_ONCE(list->pieces.nr_cpus));
+	nr = list->nr_left / (2 * READ_ONCE(list->pieces.nr_cpus)) + 1;
 	return clamp(nr, MIGRATE_PIECE_LEAST, max(most, MIGRATE_PIECE_LEAST));
 }
 

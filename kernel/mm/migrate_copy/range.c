@@ -26,7 +26,7 @@ static unsigned long range_skip_empty(struct mm_struct *mm, unsigned long addr,
 {
 	pgd_t *pgd = pgd_offset(mm, addr);
 	p4d_t *p4d;
-	pud_t *pud;
+	pud_t *pudp, pud;
 	pmd_t pmd;
 
 	*leaf = true;
@@ -35,12 +35,13 @@ static unsigned long range_skip_empty(struct mm_struct *mm, unsigned long addr,
 	p4d = p4d_offset(pgd, addr);
 	if (p4d_none(p4dp_get(p4d)) || unlikely(p4d_bad(p4dp_get(p4d))))
 		return p4d_addr_end(addr, end);
-	pud = pud_offset(p4d, addr);
-	if (pud_none(pudp_get(pud)))
+	pudp = pud_offset(p4d, addr);
+	pud = pudp_get(pudp);
+	if (pud_none(pud))
 		return pud_addr_end(addr, end);
-	if (pud_leaf(pudp_get(pud)) || !pud_present(pudp_get(pud)))
+	if (pud_leaf(pud) || !pud_present(pud))
 		return addr;
-	pmd = pmdp_get_lockless(pmd_offset(pud, addr));
+	pmd = pmdp_get_lockless(pmd_offset_lockless(pudp, pud, addr));
 	if (pmd_none(pmd))
 		return pmd_addr_end(addr, end);
 	*leaf = pmd_leaf(pmd) || !pmd_present(pmd);
@@ -49,13 +50,13 @@ static unsigned long range_skip_empty(struct mm_struct *mm, unsigned long addr,
 
 /* Where the piece ends that begins at an address. */
 static unsigned long range_find_cut(const struct migrate_range *range,
-				    const struct vm_area_struct *vma,
+				    struct vm_area_struct *vma,
 			      unsigned long addr, bool leaf)
 {
 	unsigned long end = min(vma->vm_end, range->end), nr, cut;
 
 	if (is_vm_hugetlb_page(vma)) {
-		unsigned long size = huge_page_size(hstate_vma((void *)vma));
+		unsigned long size = huge_page_size(hstate_vma(vma));
 
 		return min(ALIGN(addr + 1, size), end);
 	}

@@ -298,7 +298,7 @@ unsigned int migrate_copy_team_size(int reason, unsigned int asked)
 {
 	if (!migrate_copy_enabled() ||
 	    !READ_ONCE(migrate_copy_parallel_batches) ||
-	    rt_or_dl_task(current) ||
+	    rt_or_dl_task(current) || migrate_copy_is_helper() ||
 	    !migrate_copy_may_share(reason, asked))
 		return 0;
 	return READ_ONCE(migrate_copy_max_helpers);
