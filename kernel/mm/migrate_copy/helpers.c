@@ -446,7 +446,8 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 		s->nid = numa_node_id();
 	helper_allowed_cpus(work->caller, s->left);
 	cpumask_clear_cpu(s->this_cpu, s->left);
-	migrate_copy_place(s);
+	if (!cpumask_empty(s->left))
+		migrate_copy_place(s);
 	local_unlock(&masks.lock);
 
 	return wanted - s->want;

@@ -8,6 +8,7 @@
 
 #include <linux/atomic.h>
 #include <linux/cpumask.h>
+#include <linux/highmem.h>
 #include <linux/jump_label.h>
 #include <linux/migrate_copy_engine.h>
 #include <linux/mm_types.h>
@@ -82,8 +83,6 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
 			   const struct migrate_copy_pair *pairs,
 			   unsigned int nr, unsigned int chunk_pages,
 			   bool nontemporal);
-int migrate_copy_job_page(const struct migrate_copy_job *job, struct page *dst,
-			  struct page *src);
 void migrate_copy_job_copy(struct migrate_copy_job *job, u64 first,
 			   unsigned long nr);
 unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job);
@@ -282,6 +281,24 @@ void migrate_copy_nontemporal_done(void);
 bool migrate_copy_is_nontemporal(int reason, int nid);
 ssize_t migrate_copy_nontemporal_print(char *buf);
 int migrate_copy_nontemporal_parse(const char *text);
+
+/**
+ * migrate_copy_job_page() - Copy a base page of a job.
+ * @job: The job.
+ * @dst: The page to copy to.
+ * @src: The page to copy from.
+ *
+ * Context: Any. Where @job->nontemporal, the copy is visible to others only after
+ * migrate_copy_nontemporal_done().
+ * Return: 0, or nonzero if a machine check interrupted the copy.
+ */
+static inline int migrate_copy_job_page(const struct migrate_copy_job *job,
+					struct page *dst, struct page *src)
+{
+	if (unlikely(job->nontemporal))
+		return migrate_copy_page_nontemporal(dst, src);
+	return copy_mc_highpage(dst, src);
+}
 
 /* sysfs.c: the knobs */
 #define MIGRATE_COPY_AUTO	UINT_MAX

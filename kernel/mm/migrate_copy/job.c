@@ -113,24 +113,6 @@ static unsigned long job_claim(struct migrate_copy_job *job, u64 *first)
 	return size - want;
 }
 
-/**
- * migrate_copy_job_page() - Copy a base page of a job.
- * @job: The job.
- * @dst: The page to copy to.
- * @src: The page to copy from.
- *
- * Context: Any. Where @job->nontemporal, the copy is visible to others only after
- * migrate_copy_nontemporal_done().
- * Return: 0, or nonzero if a machine check interrupted the copy.
- */
-int migrate_copy_job_page(const struct migrate_copy_job *job, struct page *dst,
-			  struct page *src)
-{
-	if (job->nontemporal)
-		return migrate_copy_page_nontemporal(dst, src);
-	return copy_mc_highpage(dst, src);
-}
-
 /*
  * Copy a part of one folio. After a machine check, here or in another chunk of
  * it, the rest is left out: the folio is lost for this job.
