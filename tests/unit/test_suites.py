@@ -267,11 +267,12 @@ def test_path_length_bounds(off: float | None, batch: float, bad: int) -> None:
     assert sum(outcome.status is Status.FAILED for outcome in outcomes) == bad
 
 
-def test_path_length_is_neither_the_shortest_nor_a_disturbed_one() -> None:
+def test_path_length_is_neither_the_shortest_of_many_nor_a_disturbed_one() -> None:
+    few = (1.0, 0.9, 0.9, 0.9, 0.9)
     rows = [
-        replace(row("vanilla", "serial", 1000.0), gbps=(0.5, 1.0, 1.1, 0.9)),
-        replace(row("pagehaul", "serial", 2000.0), gbps=(0.4, 0.41, 1.0, 1.0)),
-        replace(row("pagehaul", "batch", 1000.0), gbps=(0.97, 0.97, 0.97, 1.1)),
+        replace(row("vanilla", "serial", 1000.0), gbps=few),
+        replace(row("pagehaul", "serial", 1000.0), gbps=(1.2, *few)),
+        replace(row("pagehaul", "batch", 1000.0), gbps=(1.2, 0.9, 0.9, 0.9, 0.9, 0.9)),
         row("pagehaul", "threads", 9999.0),
     ]
     outcomes = figures.check_path_length(rows)
