@@ -378,6 +378,32 @@ static void left_and_asked_again(struct kunit *test)
 	migrate_copy_helpers_retract(&first.work);
 }
 
+/* A CPU that has left, and is asked again, is one CPU: others can still be asked. */
+static void listed_once(struct kunit *test)
+{
+	struct short_work sw = { .steps = ATOMIC_INIT(0) };
+	unsigned int round, i, j;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "needs two CPUs");
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, reset_hooks, NULL));
+	WRITE_ONCE(migrate_copy_test.any_cpu, true);
+
+	migrate_copy_work_init(&sw.work, short_step);
+	for (round = 1; round <= 4; round++) {
+		KUNIT_EXPECT_EQ(test, 1,
+				migrate_copy_helpers_wake(&sw.work,
+							  NUMA_NO_NODE, 1));
+		wait_for_steps(test, &sw, round);
+	}
+	for (i = 0; i < sw.work.nr_cpus; i++) {
+		for (j = 0; j < i; j++)
+			KUNIT_EXPECT_NE(test, sw.work.cpus[i], sw.work.cpus[j]);
+	}
+	migrate_copy_helpers_retract(&sw.work);
+}
+
 static struct kunit_case job_cases[] = {
 	KUNIT_CASE(claims_cover_job),
 	KUNIT_CASE(zero_helpers),
@@ -386,6 +412,7 @@ static struct kunit_case job_cases[] = {
 	KUNIT_CASE(failing_chunk),
 	KUNIT_CASE(taken_back_early),
 	KUNIT_CASE(left_and_asked_again),
+	KUNIT_CASE(listed_once),
 	KUNIT_CASE_SLOW(concurrent_jobs),
 	{}
 };
