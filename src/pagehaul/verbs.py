@@ -45,6 +45,9 @@ COMMANDS = {
     "move": Command(
         "pagehaul.move", "move a process's pages between nodes of the running kernel", alone=True
     ),
+    "completion": Command(
+        "pagehaul.completion", "print what makes a shell complete this command", alone=True
+    ),
 }
 
 
