@@ -48,6 +48,7 @@ COMMANDS = {
     "completion": Command(
         "pagehaul.completion", "print what makes a shell complete this command", alone=True
     ),
+    "manual": Command("pagehaul.manual", "print the manual page", alone=True),
 }
 
 
