@@ -333,13 +333,15 @@ def add_arch_argument(parser: argparse.ArgumentParser) -> None:
         "--arch",
         choices=ARCHES,
         default=X86_64.name,
-        help="and size of base pages (default: x86_64)",
+        help="architecture and size of base pages (default: x86_64)",
     )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `build`."""
-    parser.add_argument("--variant", choices=VARIANTS, default="pagehaul")
+    parser.add_argument(
+        "--variant", choices=VARIANTS, default="pagehaul", help="which kernel (default: pagehaul)"
+    )
     add_arch_argument(parser)
     bases.add_argument(parser)
     parser.add_argument("--source", metavar="DIR|TARBALL|VERSION", help=source.HELP)

@@ -14,6 +14,11 @@ from pagehaul.ui import console
 REPO = Path(__file__).resolve().parents[2]
 
 
+def in_clone() -> bool:
+    """Whether REPO is the repository; an installed package has none of its directories."""
+    return (REPO / "series/series.toml").is_file()
+
+
 def cache_dir() -> Path:
     """Directory of sources, trees, built kernels and logs; created when missing.
 

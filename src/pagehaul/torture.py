@@ -126,11 +126,22 @@ def line(figures: Mapping[str, object]) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("--minutes", type=_minutes, default=DEFAULT_MINUTES, metavar="N")
+    parser.add_argument(
+        "--minutes",
+        type=_minutes,
+        default=DEFAULT_MINUTES,
+        metavar="N",
+        help=f"how long, up to a day (default {DEFAULT_MINUTES:g})",
+    )
     parser.add_argument(
         "--seed", type=int, metavar="S", help="what each process does; by default another each time"
     )
-    parser.add_argument("--variant", choices=VARIANTS, default=VARIANTS[0])
+    parser.add_argument(
+        "--variant",
+        choices=VARIANTS,
+        default=VARIANTS[0],
+        help=f"which kernel (default: {VARIANTS[0]})",
+    )
     bases.add_argument(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
 

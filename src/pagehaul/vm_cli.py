@@ -23,7 +23,12 @@ def size_mb(text: str) -> int:
 def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which kernel to boot, in which machine."""
     default = vm.Guest()
-    parser.add_argument("--variant", choices=build.VARIANTS, default="pagehaul")
+    parser.add_argument(
+        "--variant",
+        choices=build.VARIANTS,
+        default="pagehaul",
+        help="which kernel (default: pagehaul)",
+    )
     bases.add_argument(parser)
     parser.add_argument("--source", metavar="DIR|TARBALL", help=source.HELP)
     parser.add_argument("--kernel", type=Path, metavar="IMAGE", help="boot this image instead")
@@ -35,7 +40,13 @@ def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of several numbers, each is a boot of its own",
     )
-    parser.add_argument("--nodes", type=int, default=default.nodes, metavar="N")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        default=default.nodes,
+        metavar="N",
+        help=f"NUMA nodes with CPUs (default {default.nodes})",
+    )
     parser.add_argument(
         "--memory-only-nodes",
         type=int,
@@ -54,7 +65,12 @@ def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="such as sockets=1,dies=2,cores=2,threads=1 (default: a socket a node)",
     )
-    parser.add_argument("--accel", choices=("auto", "kvm", "tcg"), default=default.accel)
+    parser.add_argument(
+        "--accel",
+        choices=("auto", "kvm", "tcg"),
+        default=default.accel,
+        help=f"KVM, emulation, or KVM where it works (default: {default.accel})",
+    )
     parser.add_argument(
         "--virtual-time",
         nargs="?",

@@ -2,15 +2,19 @@
 """The command line: exit codes, errors without tracebacks, verbs imported when used."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 import types
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import pytest
 
-from pagehaul import cli
+from pagehaul import cli, paths, verbs
 from pagehaul.errors import PagehaulError
 
 
@@ -23,7 +27,7 @@ def verb(monkeypatch: pytest.MonkeyPatch, outcome: int | BaseException) -> None:
         return outcome
 
     module = types.SimpleNamespace(add_arguments=lambda parser: None, run=run)
-    monkeypatch.setattr(cli.importlib, "import_module", lambda name: module)
+    monkeypatch.setattr("importlib.import_module", lambda name: module)
 
 
 def test_exit_code_is_the_verbs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +63,7 @@ def test_sigterm_ends_what_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
         return 0
 
     module = types.SimpleNamespace(add_arguments=lambda parser: None, run=run)
-    monkeypatch.setattr(cli.importlib, "import_module", lambda name: module)
+    monkeypatch.setattr("importlib.import_module", lambda name: module)
     previous = signal.getsignal(signal.SIGTERM)
     try:
         assert cli.main(["tree"]) == 143
@@ -85,10 +89,10 @@ def test_wrong_command_line_is_2(words: list[str], capsys: pytest.CaptureFixture
 def test_no_verb_shows_them_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 2
     shown = capsys.readouterr().out
-    assert all(f"  {name} " in shown for name in cli.COMMANDS)
+    assert all(f"  {name} " in shown for name in verbs.COMMANDS)
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", verbs.COMMANDS)
 def test_every_verb_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main([name, "--help"])
@@ -99,7 +103,78 @@ def test_every_verb_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> N
 def test_verbs_are_imported_when_used() -> None:
     code = (
         "import sys, pagehaul.cli\n"
-        "heavy = {module for module, _ in pagehaul.cli.COMMANDS.values()} | {'matplotlib'}\n"
+        "modules = {command.module for command in pagehaul.verbs.COMMANDS.values()}\n"
+        "heavy = modules | {'matplotlib'}\n"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--version"])
+    assert stop.value.code == 0
+    declared = tomllib.loads((paths.REPO / "pyproject.toml").read_text(encoding="utf-8"))
+    assert capsys.readouterr().out == f"pagehaul {declared['project']['version']}\n"
+
+
+def test_version_of_what_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    assert cli.main(["--version"]) == 1
+    assert "the package is not installed" in capsys.readouterr().err
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tool be where pip puts it, away from the repository."""
+    monkeypatch.setattr(paths, "REPO", tmp_path)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("name", [name for name, each in verbs.COMMANDS.items() if not each.alone])
+def test_an_installed_tool_says_which_verb_needs_a_clone(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([name, "--help"]) == 1
+    assert capsys.readouterr().err == (
+        f"pagehaul: error: `{name}` needs files of the repository: "
+        f"run ./pagehaul {name} in a clone of it\n"
+    )
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_installed_tool_lists_what_it_can_do(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main([])
+    shown = capsys.readouterr().out
+    for name, command in verbs.COMMANDS.items():
+        assert (f"  {name} " in shown) == command.alone
+        assert command.alone or f" {name}" in shown.rpartition("also has:")[2]
+
+
+def test_an_installed_tool_needs_only_what_it_declares(tmp_path: Path) -> None:
+    """Its own verbs run in a copy of the package alone, without what only a clone needs."""
+    shutil.copytree(paths.REPO / "src/pagehaul", tmp_path / "lib/pagehaul")
+    code = (
+        "import sys\n"
+        "sys.modules.update(matplotlib=None, pytest=None)\n"
+        "from pagehaul import cli, paths, verbs\n"
+        "assert not paths.in_clone() and verbs.here()\n"
+        "for name in verbs.here():\n"
+        "    verbs.parser_of(name)\n"
+        "cli.main(['move', '--help'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "lib")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "usage: pagehaul move" in done.stdout
