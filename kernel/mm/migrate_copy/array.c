@@ -102,7 +102,6 @@ static void array_read_part(struct migrate_array *array, unsigned long first)
 		last = array_addr(array, array->nr - 1);
 	array->first = first;
 	array->nr = 0;
-	array->next = array->nr_pages;
 	if (get_user(array->node, array->nodes + first) ||
 	    array->node < 0 || array->node >= MAX_NUMNODES ||
 	    !node_state(array->node, N_MEMORY) ||
@@ -287,12 +286,14 @@ static bool array_isolate(struct migrate_pieces *pieces,
 	return true;
 }
 
-static void array_moved(struct migrate_pieces *pieces,
-			struct migrate_piece *piece)
+static void array_done(struct migrate_pieces *pieces,
+		       struct migrate_piece *piece)
 {
 	struct migrate_array *array =
 		container_of(pieces, struct migrate_array, pieces);
 
+	if (!list_empty(&piece->iso.folios))
+		return;
 	for (int i = piece->start; i < piece->end; i++) {
 		if (array_state(array, i) == MIGRATE_ARRAY_TAKEN)
 			array_set_state(array, i, MIGRATE_ARRAY_MOVED);
@@ -302,17 +303,14 @@ static void array_moved(struct migrate_pieces *pieces,
 /* Is it certain that it is not worth to read the part? That costs little to see. */
 static bool array_too_small(const struct migrate_array *array, unsigned long first)
 {
-	unsigned long nr = array->nr_pages - first, from, to;
-	const void __user *addr;
+	unsigned long nr = array->nr_pages - first;
+	const void __user *from, *to;
 
 	if (in_compat_syscall() || nr >= 2 * MIGRATE_PIECE_LEAST)
 		return nr < 2;
-	if (get_user(addr, array->pages + first))
+	if (get_user(from, array->pages + first) ||
+	    get_user(to, array->pages + array->nr_pages - 1))
 		return true;
-	from = (unsigned long)addr;
-	if (get_user(addr, array->pages + array->nr_pages - 1))
-		return true;
-	to = (unsigned long)addr;
 	return to < from || to - from < MIGRATE_PIECE_LEAST * PAGE_SIZE;
 }
 
@@ -325,20 +323,18 @@ static void array_go_ahead(struct migrate_array *array, unsigned long first)
 		.reason = MR_SYSCALL,
 	};
 
+	/* If nothing comes of it, nobody looks again. */
+	array->next = array->nr_pages;
 	if (!migrate_copy_team_size(MR_SYSCALL, pieces->asked) ||
-	    array_too_small(array, first)) {
-		array->next = array->nr_pages;
+	    array_too_small(array, first))
 		return;
-	}
 	if (!array->page)
 		array->page = kvmalloc_array(min(array->nr_pages, ARRAY_MOST),
 					     sizeof(*array->page),
 					     GFP_KERNEL_ACCOUNT | __GFP_NORETRY |
 					     __GFP_NOWARN);
-	if (!array->page) {
-		array->next = array->nr_pages;
+	if (!array->page)
 		return;
-	}
 
 	array_read_part(array, first);
 	if (array->nr < 2)
@@ -347,8 +343,7 @@ static void array_go_ahead(struct migrate_array *array, unsigned long first)
 	atomic_set(&array->claimed, 0);
 	mtc.nid = array->node;
 	pieces->isolate = array_isolate;
-	pieces->moved = array_moved;
-	pieces->left_over = NULL;
+	pieces->done = array_done;
 	pieces->get_new_folio = alloc_migration_target;
 	pieces->private = (unsigned long)&mtc;
 	pieces->mode = MIGRATE_SYNC;

@@ -100,8 +100,10 @@ static bool batch_takes_mapping(struct address_space *mapping)
 static bool batch_unpinned(const struct folio *src)
 {
 	/* One more than expected: the reference of the isolation. */
-	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1)
+	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1) {
+		count_vm_event(MIGRATE_COPY_FALLBACK_REFS);
 		return false;
+	}
 	/*
 	 * Whoever has dropped a pin may have written before: the content is read after
 	 * the count.  Pairs with the full barrier of folio_put().
@@ -110,12 +112,13 @@ static bool batch_unpinned(const struct folio *src)
 	return true;
 }
 
-static bool batch_takes(struct folio *src, enum vm_event_item *why)
+/* Is it to be copied here? If not, why that is so is counted. */
+static bool batch_takes(struct folio *src)
 {
 	struct address_space *mapping;
 
 	if (unlikely(page_has_movable_ops(&src->page))) {
-		*why = MIGRATE_COPY_FALLBACK_MOVABLE;
+		count_vm_event(MIGRATE_COPY_FALLBACK_MOVABLE);
 		return false;
 	}
 
@@ -123,21 +126,12 @@ static bool batch_takes(struct folio *src, enum vm_event_item *why)
 	if (!folio_test_anon(src) || folio_test_swapcache(src)) {
 		mapping = folio_mapping(src);
 		if (mapping && !batch_takes_mapping(mapping)) {
-			*why = MIGRATE_COPY_FALLBACK_MAPPING;
+			count_vm_event(MIGRATE_COPY_FALLBACK_MAPPING);
 			return false;
 		}
 	}
 
-	if (!batch_unpinned(src)) {
-		*why = MIGRATE_COPY_FALLBACK_REFS;
-		return false;
-	}
-	return true;
-}
-
-static void batch_unmark(struct folio *dst)
-{
-	dst->migrate_info &= ~FOLIO_CONTENT_COPIED;
+	return batch_unpinned(src);
 }
 
 static unsigned long batch_copy_alone(const struct migrate_copy_set *set)
@@ -176,26 +170,22 @@ static bool batch_in_team(const struct migrate_copy_set *set)
 	return set->team->started && set->team->next_batch;
 }
 
-/* How many helpers to wake for the copy; sets whether it is worth sharing at all. */
-static unsigned int batch_most_helpers(const struct migrate_copy_set *set,
-				       bool *shared)
+/* How many helpers to wake for the copy; negative if it is not worth sharing at all. */
+static int batch_most_helpers(const struct migrate_copy_set *set)
 {
 	unsigned int most = READ_ONCE(migrate_copy_max_helpers);
 
-	*shared = false;
 	if (!set->may_share || !most)
-		return 0;
-	if (batch_in_team(set)) {
-		*shared = set->pages >= MIGRATE_COPY_SHARED_PAGES;
-		return 0;
-	}
+		return -1;
+	if (batch_in_team(set))
+		return set->pages >= MIGRATE_COPY_SHARED_PAGES ? 0 : -1;
 	/* Those that stay from one copy to the next are worth it sooner or later. */
 	if (!set->team->started)
 		most = migrate_copy_helpers_for(0, set->pages, most);
-	if (!most)
-		count_vm_event(MIGRATE_COPY_ALONE_SMALL);
-	*shared = most;
-	return most;
+	if (most)
+		return most;
+	count_vm_event(MIGRATE_COPY_ALONE_SMALL);
+	return -1;
 }
 
 /* What the set holds, for engines. */
@@ -232,10 +222,10 @@ static unsigned int batch_run_engines(struct migrate_copy_set *set,
 }
 
 static unsigned long batch_copy_shared(struct migrate_copy_set *set,
-				       unsigned int max_helpers, int nid,
-				 bool nontemporal)
+				       unsigned int max_helpers, bool nontemporal)
 {
 	struct migrate_copy_job job __uninitialized;
+	int nid = folio_nid(set->pairs[0].dst);
 	unsigned int woken;
 
 	migrate_copy_job_init(&job, set->pairs, set->nr, batch_chunk_pages(),
@@ -261,14 +251,12 @@ static unsigned long batch_copy_set(struct migrate_copy_set *set)
 	int nid = folio_nid(set->pairs[0].dst);
 	bool nontemporal = migrate_copy_is_nontemporal(set->reason, nid);
 	unsigned long engines_before = set->engine_pages_done;
-	unsigned int max_helpers;
+	int max_helpers = batch_most_helpers(set);
 	unsigned long failed, by_cpus;
-	bool shared;
 
 	set->lost_pages = 0;
-	max_helpers = batch_most_helpers(set, &shared);
-	if (shared || (set->may_share && migrate_copy_offloading()))
-		failed = batch_copy_shared(set, max_helpers, nid, nontemporal);
+	if (max_helpers >= 0 || (set->may_share && migrate_copy_offloading()))
+		failed = batch_copy_shared(set, max(max_helpers, 0), nontemporal);
 	else if (nontemporal)
 		failed = batch_copy_nontemporal(set);
 	else
@@ -280,13 +268,11 @@ static unsigned long batch_copy_set(struct migrate_copy_set *set)
 	if (nontemporal)
 		count_vm_events(MIGRATE_COPY_BYTES_NONTEMPORAL,
 				by_cpus * PAGE_SIZE);
-	set->folios_done += set->nr;
+	set->folios_done += set->nr - hweight_long(failed);
 	set->pages_done += set->pages;
-	if (unlikely(failed)) {
-		set->folios_done -= hweight_long(failed);
+	if (unlikely(failed))
 		count_vm_events(MIGRATE_COPY_FALLBACK_FAILED,
 				hweight_long(failed));
-	}
 	return failed;
 }
 
@@ -312,7 +298,7 @@ static void batch_copy_and_mark(struct migrate_copy_set *set)
 
 	failed = batch_copy_set(set);
 	for_each_set_bit(i, &failed, set->nr)
-		batch_unmark(set->pairs[i].dst);
+		set->pairs[i].dst->migrate_info &= ~FOLIO_CONTENT_COPIED;
 	set->nr = 0;
 	set->pages = 0;
 }
@@ -329,22 +315,19 @@ static void batch_account(const struct migrate_copy_set *set)
 			set->helper_pages_done * PAGE_SIZE);
 	count_vm_events(MIGRATE_COPY_BYTES_ENGINES,
 			set->engine_pages_done * PAGE_SIZE);
+	trace_migrate_copy_batch(set->reason, set->folios_done, set->pages_done,
+				 set->helper_pages_done);
 }
 
 static void batch_set_init(struct migrate_copy_set *set, int reason,
 			   unsigned int asked, struct migrate_copy_team *team)
 {
+	memset(set, 0, offsetof(struct migrate_copy_set, pairs));
 	set->reason = reason;
 	set->asked = asked;
 	set->team = team;
 	set->may_share = migrate_copy_may_share(reason, asked) &&
 			 (team->started || !migrate_copy_is_helper());
-	set->nr = 0;
-	set->pages = 0;
-	set->folios_done = 0;
-	set->pages_done = 0;
-	set->helper_pages_done = 0;
-	set->engine_pages_done = 0;
 }
 
 /*
@@ -392,24 +375,18 @@ static noinline void batch_copy(struct list_head *src_folios,
 
 	dst = list_first_entry(dst_folios, struct folio, lru);
 	list_for_each_entry(src, src_folios, lru) {
-		enum vm_event_item why;
-
 		if (unlikely(migrate_copy_quarantined(dst))) {
 			/* From an earlier pass. It will not be moved to. */
-		} else if (likely(batch_takes(src, &why))) {
+		} else if (likely(batch_takes(src))) {
 			batch_add(&set, dst, src);
 			if (set.nr == MIGRATE_COPY_SET)
 				batch_copy_and_mark(&set);
-		} else {
-			count_vm_event(why);
 		}
 		dst = list_next_entry(dst, lru);
 	}
 	batch_copy_and_mark(&set);
 
 	batch_account(&set);
-	trace_migrate_copy_batch(reason, set.folios_done, set.pages_done,
-				 set.helper_pages_done);
 }
 
 /**
@@ -457,10 +434,8 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 	struct migrate_copy_set set __uninitialized;
 	unsigned long failed;
 
-	if (!batch_unpinned(src)) {
-		count_vm_event(MIGRATE_COPY_FALLBACK_REFS);
+	if (!batch_unpinned(src))
 		return false;
-	}
 
 	batch_set_init(&set, reason, asked, team);
 	set.pairs[0].dst = dst;
@@ -469,8 +444,6 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 	set.nr = 1;
 	failed = batch_copy_set(&set);
 	batch_account(&set);
-	trace_migrate_copy_batch(reason, set.folios_done, set.pages_done,
-				 set.helper_pages_done);
 	return !failed;
 }
 

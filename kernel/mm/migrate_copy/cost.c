@@ -19,8 +19,7 @@
  * busy for a while would change them, and with them what everybody sees.
  */
 #include <linux/delay.h>
-#include <linux/gfp.h>
-#include <linux/highmem.h>
+#include <linux/slab.h>
 #include <linux/math.h>
 #include <linux/math64.h>
 #include <linux/mm.h>
@@ -50,8 +49,6 @@ struct migrate_copy_costs migrate_copy_costs = {
 	.helper_call_ns = 2000,
 	.helper_start_ns = 20000,
 };
-
-static DEFINE_MUTEX(calibration_lock);
 
 static u64 cost_with(const struct migrate_copy_costs *costs, u64 work_ns,
 		     unsigned int nr)
@@ -146,13 +143,13 @@ static bool cost_sample_helper(u32 *call_ns, u32 *start_ns)
 	return started;
 }
 
-static u32 cost_sample_copy(struct page *to, struct page *from)
+static u32 cost_sample_copy(void *to, void *from)
 {
 	u64 start = local_clock();
 	int i;
 
-	for (i = 0; i < 1 << SAMPLE_ORDER; i++)
-		copy_highpage(to + i, from + i);
+	for (i = 0; i < PAGE_SIZE << SAMPLE_ORDER; i += PAGE_SIZE)
+		copy_page(to + i, from + i);
 	return (local_clock() - start) >> SAMPLE_ORDER;
 }
 
@@ -174,24 +171,21 @@ static void cost_calibrate_copy(void)
 {
 	int near = numa_mem_id(), far = next_node_in(near, node_states[N_MEMORY]);
 	gfp_t gfp = GFP_KERNEL | __GFP_THISNODE | __GFP_NOWARN;
-	struct page *from = alloc_pages_node(near, gfp | __GFP_ZERO,
-					     SAMPLE_ORDER);
-	struct page *to = alloc_pages_node(far, gfp, SAMPLE_ORDER);
+	size_t size = PAGE_SIZE << SAMPLE_ORDER;
 	u32 ns[NR_SAMPLES];
 	int i;
 
-	if (from && to) {
-		for (i = 0; i < NR_SAMPLES; i++) {
-			ns[i] = cost_sample_copy(to, from);
-			cond_resched();
-		}
-		WRITE_ONCE(migrate_copy_costs.copy_page_ns,
-			   max(cost_lower_quartile(ns, NR_SAMPLES), 1U));
+	void *from __free(kfree) = kzalloc_node(size, gfp, near);
+	void *to __free(kfree) = kmalloc_node(size, gfp, far);
+
+	if (!from || !to)
+		return;
+	for (i = 0; i < NR_SAMPLES; i++) {
+		ns[i] = cost_sample_copy(to, from);
+		cond_resched();
 	}
-	if (from)
-		__free_pages(from, SAMPLE_ORDER);
-	if (to)
-		__free_pages(to, SAMPLE_ORDER);
+	WRITE_ONCE(migrate_copy_costs.copy_page_ns,
+		   max(cost_lower_quartile(ns, NR_SAMPLES), 1U));
 }
 
 static void cost_calibrate_helpers(void)
@@ -219,8 +213,9 @@ static void cost_calibrate_helpers(void)
  */
 void migrate_copy_calibrate(void)
 {
-	mutex_lock(&calibration_lock);
+	static DEFINE_MUTEX(lock);
+
+	guard(mutex)(&lock);
 	cost_calibrate_copy();
 	cost_calibrate_helpers();
-	mutex_unlock(&calibration_lock);
 }

@@ -96,12 +96,6 @@ static DEFINE_PER_CPU(struct migrate_copy_masks, masks) = {
 	.lock = INIT_LOCAL_LOCK(lock),
 };
 
-/* A search, and what it is for. */
-struct helper_search {
-	struct migrate_copy_search search;
-	struct migrate_copy_work *work;
-};
-
 #ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
 static bool helper_test_any_cpu(void)
 {
@@ -195,9 +189,8 @@ static void helper_be_itself(struct migrate_copy_helper *me)
  */
 bool migrate_copy_may_help(const struct migrate_copy_work *work)
 {
-	if (need_resched())
-		return false;
-	return work->highpri || helper_test_any_cpu() || single_task_running();
+	return !need_resched() &&
+	       (work->highpri || helper_test_any_cpu() || single_task_running());
 }
 
 /*
@@ -212,13 +205,6 @@ static bool helper_afford(struct migrate_copy_work *work, u64 used, u64 *borrowe
 		*borrowed += BORROW_NS;
 	}
 	return true;
-}
-
-/* Somebody has left the work, which is not to be touched any more. */
-static void work_leave(struct migrate_copy_work *work)
-{
-	if (atomic_dec_and_test(&work->busy))
-		complete(&work->left);
 }
 
 /*
@@ -254,7 +240,9 @@ static void helper_fn(struct work_struct *item)
 left:
 	/* Who is the next to be helped finds all of it in order. */
 	smp_store_release(&me->slot, NULL);
-	work_leave(work);
+	/* We have left the work, which is not to be touched any more. */
+	if (atomic_dec_and_test(&work->busy))
+		complete(&work->left);
 }
 
 /**
@@ -305,12 +293,8 @@ static bool helper_cpu_idle(int cpu)
 /* Does it run what no workqueue takes the CPU from, and no chunk should delay? */
 static bool helper_cpu_realtime(int cpu)
 {
-	bool realtime;
-
-	rcu_read_lock();
-	realtime = rt_or_dl_task(cpu_curr_snapshot(cpu));
-	rcu_read_unlock();
-	return realtime;
+	guard(rcu)();
+	return rt_or_dl_task(cpu_curr_snapshot(cpu));
 }
 
 static enum migrate_copy_cpu_use helper_cpu_use(struct migrate_copy_search *s, int cpu)
@@ -321,34 +305,25 @@ static enum migrate_copy_cpu_use helper_cpu_use(struct migrate_copy_search *s, i
 		return MIGRATE_COPY_CPU_TAKEN;
 	if (helper_test_any_cpu())
 		return MIGRATE_COPY_CPU_IDLE;
-	if (cpu_is_isolated(cpu) || !housekeeping_cpu(cpu, HK_TYPE_WQ))
-		return MIGRATE_COPY_CPU_TAKEN;
-	if (s->busy_too && helper_cpu_realtime(cpu))
+	if (cpu_is_isolated(cpu) || !housekeeping_cpu(cpu, HK_TYPE_WQ) ||
+	    (s->busy_too && helper_cpu_realtime(cpu)))
 		return MIGRATE_COPY_CPU_TAKEN;
 	return helper_cpu_idle(cpu) ? MIGRATE_COPY_CPU_IDLE :
 					 MIGRATE_COPY_CPU_BUSY;
 }
 
-/* One that has left, and is asked again, is listed once. */
-static void work_list_cpu(struct migrate_copy_work *work, int cpu)
-{
-	unsigned int i;
-
-	for (i = 0; i < work->nr_cpus; i++) {
-		if (work->cpus[i] == cpu)
-			return;
-	}
-	work->cpus[work->nr_cpus++] = cpu;
-}
-
 static bool helper_take_cpu(struct migrate_copy_search *s, int cpu)
 {
-	struct migrate_copy_work *work =
-		container_of(s, struct helper_search, search)->work;
+	struct migrate_copy_work *work = s->work;
+	unsigned int i = 0;
 
 	if (!work_offer(work, cpu))
 		return false;
-	work_list_cpu(work, cpu);
+	/* One that has left, and is asked again, is listed once. */
+	while (i < work->nr_cpus && work->cpus[i] != cpu)
+		i++;
+	if (i == work->nr_cpus)
+		work->cpus[work->nr_cpus++] = cpu;
 	trace_migrate_copy_wake(cpu, s->nid, s->busy_too);
 	return true;
 }
@@ -356,11 +331,6 @@ static bool helper_take_cpu(struct migrate_copy_search *s, int cpu)
 static const struct cpumask *helper_cpus_of_node(int nid)
 {
 	return cpumask_of_node(nid);
-}
-
-static const struct cpumask *helper_siblings(int cpu)
-{
-	return topology_sibling_cpumask(cpu);
 }
 
 static int helper_distance(int from, int to)
@@ -371,7 +341,7 @@ static int helper_distance(int from, int to)
 static const struct migrate_copy_cpus this_machine = {
 	.nodes = &node_states[N_CPU],
 	.of_node = helper_cpus_of_node,
-	.siblings = helper_siblings,
+	.siblings = cpu_smt_mask,
 	.distance = helper_distance,
 	.share_cache = cpus_share_cache,
 	.use = helper_cpu_use,
@@ -388,15 +358,11 @@ static const struct migrate_copy_cpus this_machine = {
 void migrate_copy_work_init(struct migrate_copy_work *work,
 			    bool (*step)(struct migrate_copy_work *work))
 {
+	memset(work, 0, sizeof(*work));
 	work->step = step;
-	work->batches = false;
-	work->highpri = false;
-	work->ends = false;
 	work->caller = current;
-	work->nr_cpus = 0;
 	atomic_set(&work->busy, 1);
 	init_completion(&work->left);
-	atomic64_set(&work->helper_ns, 0);
 }
 
 /**
@@ -416,41 +382,33 @@ void migrate_copy_work_init(struct migrate_copy_work *work,
 unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 				       unsigned int max_helpers)
 {
-	struct helper_search hs = {
-		.search = {
-			.cpus = &this_machine,
-			.nid = nid,
-			.fill = READ_ONCE(migrate_copy_placement) ==
-				MIGRATE_COPY_FILL,
-			.busy_too = work->highpri,
-			.want = min_t(unsigned int, max_helpers,
-				      MIGRATE_COPY_MAX_HELPERS - work->nr_cpus),
-			.probes = MAX_PROBES,
-		},
+	unsigned int wanted = min_t(unsigned int, max_helpers,
+				    MIGRATE_COPY_MAX_HELPERS - work->nr_cpus);
+	struct migrate_copy_search s = {
+		.cpus = &this_machine,
 		.work = work,
+		.nid = nid,
+		.fill = READ_ONCE(migrate_copy_placement) == MIGRATE_COPY_FILL,
+		.busy_too = work->highpri,
+		.want = wanted,
+		.probes = MAX_PROBES,
 	};
-	struct migrate_copy_search *s = &hs.search;
-	struct migrate_copy_masks *mine;
-	unsigned int wanted = hs.search.want;
 
-	if (!wanted || unlikely(!helper_wq[MIGRATE_COPY_HIGH]))
+	if (!wanted || unlikely(!helper_wq[work->highpri]))
 		return 0;
 
-	local_lock(&masks.lock);
-	mine = this_cpu_ptr(&masks);
-	s->left = &mine->left;
-	s->untried = &mine->untried;
-	s->round = &mine->round;
-	s->this_cpu = smp_processor_id();
-	if (s->nid == NUMA_NO_NODE)
-		s->nid = numa_node_id();
-	helper_allowed_cpus(work->caller, s->left);
-	cpumask_clear_cpu(s->this_cpu, s->left);
-	if (!cpumask_empty(s->left))
-		migrate_copy_place(s);
-	local_unlock(&masks.lock);
-
-	return wanted - s->want;
+	guard(local_lock)(&masks.lock);
+	s.left = this_cpu_ptr(&masks.left);
+	s.untried = this_cpu_ptr(&masks.untried);
+	s.round = this_cpu_ptr(&masks.round);
+	s.this_cpu = smp_processor_id();
+	if (s.nid == NUMA_NO_NODE)
+		s.nid = numa_node_id();
+	helper_allowed_cpus(work->caller, s.left);
+	cpumask_clear_cpu(s.this_cpu, s.left);
+	if (!cpumask_empty(s.left))
+		migrate_copy_place(&s);
+	return wanted - s.want;
 }
 
 /**
@@ -494,34 +452,19 @@ void migrate_copy_helpers_wake_again(struct migrate_copy_work *work)
  */
 void migrate_copy_charge(u64 ns)
 {
-#ifdef CONFIG_CGROUPS
-	struct cgroup *cgrp;
-	unsigned long flags;
-#endif
-
 	count_vm_events(MIGRATE_COPY_HELPER_NS, ns);
-
 #ifdef CONFIG_CGROUPS
-	rcu_read_lock();
-	cgrp = task_dfl_cgroup(current);
-	if (cgroup_parent(cgrp)) {
+	scoped_guard(rcu) {
+		struct cgroup *cgrp = task_dfl_cgroup(current);
+
+		if (!cgroup_parent(cgrp))
+			break;
 		/* The tick counts in the same place. */
-		local_irq_save(flags);
+		guard(irqsave)();
 		__cgroup_account_cputime(cgrp, ns);
 		__cgroup_account_cputime_field(cgrp, CPUTIME_SYSTEM, ns);
-		local_irq_restore(flags);
 	}
-	rcu_read_unlock();
 #endif
-}
-
-/* Take the work back from a CPU; says if it had not begun. */
-static bool work_retract(struct migrate_copy_work *work, int cpu)
-{
-	struct migrate_copy_helper *h = &per_cpu(helpers, cpu);
-
-	return READ_ONCE(h->slot) == work &&
-	       cmpxchg(&h->slot, work, NULL) == work;
 }
 
 /**
@@ -540,7 +483,11 @@ void migrate_copy_helpers_retract(struct migrate_copy_work *work)
 
 	WRITE_ONCE(work->ends, true);
 	for (i = 0; i < work->nr_cpus; i++) {
-		if (work_retract(work, work->cpus[i]))
+		struct migrate_copy_helper *h = &per_cpu(helpers, work->cpus[i]);
+
+		/* Take the work back from who has not begun. */
+		if (READ_ONCE(h->slot) == work &&
+		    cmpxchg(&h->slot, work, NULL) == work)
 			atomic_dec(&work->busy);
 	}
 
@@ -589,8 +536,8 @@ int __init migrate_copy_helpers_init(void)
 		INIT_WORK(&per_cpu(helpers, cpu).item, helper_fn);
 
 	helper_wq[MIGRATE_COPY_NORMAL] = make_workqueue("migrate_copy", 0);
-	if (helper_wq[MIGRATE_COPY_NORMAL])
-		helper_wq[MIGRATE_COPY_HIGH] =
-			make_workqueue("migrate_copy_high", WQ_HIGHPRI);
-	return helper_wq[MIGRATE_COPY_HIGH] ? 0 : -ENOMEM;
+	helper_wq[MIGRATE_COPY_HIGH] =
+		make_workqueue("migrate_copy_high", WQ_HIGHPRI);
+	return helper_wq[MIGRATE_COPY_NORMAL] && helper_wq[MIGRATE_COPY_HIGH] ?
+	       0 : -ENOMEM;
 }

@@ -86,7 +86,6 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
 void migrate_copy_job_copy(struct migrate_copy_job *job, u64 first,
 			   unsigned long nr);
 unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job);
-bool migrate_copy_job_left(const struct migrate_copy_job *job);
 unsigned int migrate_copy_job_run(struct migrate_copy_job *job,
 				  struct migrate_copy_team *team, int nid,
 				  unsigned int max_helpers);
@@ -152,6 +151,7 @@ struct migrate_copy_cpus {
 /**
  * struct migrate_copy_search - a search for CPUs that help
  * @cpus: The machine.
+ * @work: What they are to help with.
  * @left: The CPUs that may be taken; those that are known to be of no use or
  *	have been taken are cleared in it.
  * @untried: Those of @left that have not been asked at this level; placement's
@@ -168,6 +168,7 @@ struct migrate_copy_cpus {
  */
 struct migrate_copy_search {
 	const struct migrate_copy_cpus *cpus;
+	struct migrate_copy_work *work;
 	struct cpumask *left;
 	struct cpumask *untried;
 	struct cpumask *round;
@@ -242,9 +243,6 @@ bool migrate_copy_may_share(int reason, unsigned int asked);
 unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
 				      unsigned long nr_pages,
 				      unsigned int max_helpers);
-ssize_t migrate_copy_reasons_print(char *buf);
-int migrate_copy_reasons_parse(const char *text);
-void migrate_copy_sysctl_init(void);
 
 /* cost.c */
 

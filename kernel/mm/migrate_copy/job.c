@@ -184,18 +184,6 @@ unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job)
 }
 
 /**
- * migrate_copy_job_left() - Is anything left to claim?
- * @job: The job.
- *
- * Context: Any. Somebody else may claim the rest at the same time.
- * Return: false if nobody can claim anything of @job any more.
- */
-bool migrate_copy_job_left(const struct migrate_copy_job *job)
-{
-	return CURSOR_PAIR(atomic64_read(&job->cursor)) < job->nr;
-}
-
-/**
  * migrate_copy_job_run() - Copy everything in a job.
  * @job: The job, freshly prepared.
  * @team: Who may help, see migrate_copy_job_share(); or NULL.

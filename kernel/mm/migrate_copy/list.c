@@ -37,9 +37,8 @@ static bool list_isolate(struct migrate_pieces *pieces,
 		container_of(pieces, struct migrate_list, pieces);
 	unsigned long nr_pages = 0, nr_max;
 	struct folio *folio, *next;
-	bool found;
 
-	spin_lock(&list->lock);
+	guard(spinlock)(&list->lock);
 	nr_max = list_piece_size(list);
 	list_for_each_entry_safe(folio, next, list->from, lru) {
 		if (folio_test_hugetlb(folio) && nr_pages)
@@ -50,19 +49,17 @@ static bool list_isolate(struct migrate_pieces *pieces,
 			break;
 	}
 	list->nr_left -= min(list->nr_left, nr_pages);
-	found = nr_pages;
-	spin_unlock(&list->lock);
-	return found;
+	return nr_pages;
 }
 
-static void list_left(struct migrate_pieces *pieces, struct list_head *folios)
+static void list_done(struct migrate_pieces *pieces,
+		      struct migrate_piece *piece)
 {
 	struct migrate_list *list =
 		container_of(pieces, struct migrate_list, pieces);
 
-	spin_lock(&list->lock);
-	list_splice_tail(folios, &list->left);
-	spin_unlock(&list->lock);
+	guard(spinlock)(&list->lock);
+	list_splice_tail_init(&piece->iso.folios, &list->left);
 }
 
 /* The node that the folios go to, if it is known. */
@@ -115,8 +112,7 @@ void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 	list.from = from;
 	INIT_LIST_HEAD(&list.left);
 	list.pieces.isolate = list_isolate;
-	list.pieces.moved = NULL;
-	list.pieces.left_over = list_left;
+	list.pieces.done = list_done;
 	list.pieces.get_new_folio = get_new_folio;
 	list.pieces.private = private;
 	list.pieces.mode = mode;

@@ -19,8 +19,7 @@
  * the content of the source is in the destination. It holds for one pass over
  * a batch, from migrate_copy_batch() until the folio is moved or put back.
  */
-#ifdef CONFIG_MIGRATE_COPY
-#define FOLIO_CONTENT_COPIED	BIT(2)
+#define FOLIO_CONTENT_COPIED	(IS_ENABLED(CONFIG_MIGRATE_COPY) ? BIT(2) : 0)
 
 DECLARE_STATIC_KEY_FALSE(migrate_copy_key);
 extern unsigned int migrate_copy_batch_pages;
@@ -66,9 +65,9 @@ struct migrate_copy_work {
  * @max_helpers: The most helpers that are wanted for batches.
  * @scopes: The memalloc scopes of whoever has started it, PF_MEMALLOC*.
  * @nr_jobs: How many jobs there have been.
- * @lock: Protects @jobs and @folios.
+ * @folio: A large folio to be put by who has time, or NULL. Only the caller sets it.
+ * @lock: Protects @jobs.
  * @jobs: What is being copied and may be shared.
- * @folios: Large folios to be put by who has time, linked by their lru.
  */
 struct migrate_copy_team {
 	bool started;
@@ -78,9 +77,9 @@ struct migrate_copy_team {
 	unsigned int max_helpers;
 	unsigned int scopes;
 	unsigned int nr_jobs;
+	struct folio *folio;
 	raw_spinlock_t lock;	/* Protects what follows */
 	struct list_head jobs;
-	struct list_head folios;
 };
 
 /**
@@ -93,7 +92,8 @@ struct migrate_copy_team {
  */
 static inline bool migrate_copy_enabled(void)
 {
-	return static_branch_unlikely(&migrate_copy_key);
+	return IS_ENABLED(CONFIG_MIGRATE_COPY) &&
+	       static_branch_unlikely(&migrate_copy_key);
 }
 
 void migrate_copy_batch(struct list_head *src_folios,
@@ -134,57 +134,6 @@ static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
 	return READ_ONCE(migrate_copy_batch_pages);
 }
 
-#else /* !CONFIG_MIGRATE_COPY */
-#define FOLIO_CONTENT_COPIED	0UL
-
-struct migrate_copy_team {
-	bool started;
-};
-
-static inline bool migrate_copy_enabled(void)
-{
-	return false;
-}
-
-static inline void migrate_copy_batch(struct list_head *src_folios,
-				      struct list_head *dst_folios, int reason,
-				      unsigned int asked,
-				      struct migrate_copy_team *team)
-{
-}
-
-static inline bool migrate_copy_hugetlb(struct folio *dst, struct folio *src,
-					int reason, unsigned int asked,
-					struct migrate_copy_team *team)
-{
-	return false;
-}
-
-static inline void migrate_copy_count_void(void)
-{
-}
-
-static inline void migrate_copy_team_end(struct migrate_copy_team *team)
-{
-}
-
-static inline void __migrate_copy_team_put(struct migrate_copy_team *team,
-					   struct folio *folio)
-{
-}
-
-static inline unsigned int __migrate_copy_asked(void)
-{
-	return 0;
-}
-
-static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
-{
-	return dflt;
-}
-
-#endif /* CONFIG_MIGRATE_COPY */
-
 /**
  * migrate_copy_asked() - What a system call asks migrate_pages() for.
  * @mpol_flags: The flags of the call, MPOL_MF_*.
@@ -194,7 +143,8 @@ static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
  */
 static inline unsigned int migrate_copy_asked(unsigned long mpol_flags)
 {
-	return mpol_flags & MPOL_MF_MOVE_MT ? __migrate_copy_asked() : 0;
+	return IS_ENABLED(CONFIG_MIGRATE_COPY) && mpol_flags & MPOL_MF_MOVE_MT ?
+	       __migrate_copy_asked() : 0;
 }
 
 /**

@@ -87,12 +87,9 @@ static bool pieces_next(struct migrate_pieces *pieces, bool helper)
 
 	no_memory = !pieces_try(folios, pieces, &stats);
 	left = !list_empty(folios);
-	if (!left && pieces->moved)
-		pieces->moved(pieces, &piece);
-	else if (left && pieces->left_over)
-		pieces->left_over(pieces, folios);
-	else if (left)
-		putback_movable_pages(folios);
+	if (pieces->done)
+		pieces->done(pieces, &piece);
+	putback_movable_pages(folios);
 
 	spin_lock(&pieces->lock);
 	sum->nr_succeeded += stats.nr_succeeded;

@@ -65,8 +65,8 @@ struct migrate_piece {
  * struct migrate_pieces - a request of which several CPUs take pieces
  * @isolate: Takes the next piece and isolates its folios, on several CPUs at the
  *	same time. Returns false if there is none.
- * @moved: Is told that the folios of a piece have been migrated; or NULL.
- * @left_over: Takes folios that could not be migrated; NULL: they are put back.
+ * @done: Is told that a piece has been migrated, but for the folios that it has yet; it
+ *	may take these, others are put back. Or NULL.
  * @get_new_folio: As for migrate_pages(); bears to be called by any CPU.
  * @private: Likewise.
  * @mode: Likewise, without flags.
@@ -85,10 +85,8 @@ struct migrate_piece {
 struct migrate_pieces {
 	bool (*isolate)(struct migrate_pieces *pieces,
 			struct migrate_piece *piece);
-	void (*moved)(struct migrate_pieces *pieces,
-		      struct migrate_piece *piece);
-	void (*left_over)(struct migrate_pieces *pieces,
-			  struct list_head *folios);
+	void (*done)(struct migrate_pieces *pieces,
+		     struct migrate_piece *piece);
 	new_folio_t *get_new_folio;
 	unsigned long private;
 	enum migrate_mode mode;
@@ -139,8 +137,7 @@ enum migrate_array_state {
  * @nodes: Their nodes.
  * @nr_pages: Its length.
  * @task_nodes: Where pages may be moved to.
- * @page: The addresses of the part, rising, with their state. NULL: no part is ever in
- *	memory.
+ * @page: The addresses of the part, rising, with their state; to be freed by the call.
  * @first: The index of the first of them in the array.
  * @nr: How many there are.
  * @node: The node of all of them.
@@ -167,7 +164,6 @@ struct migrate_array {
 	struct migrate_pieces pieces;
 };
 
-#if defined(CONFIG_MIGRATE_COPY) && defined(CONFIG_NUMA)
 unsigned int migrate_pieces_helpers(int reason, unsigned int asked,
 				    unsigned long nr_pages);
 bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
@@ -184,41 +180,6 @@ enum migrate_array_state __migrate_array_look(struct migrate_array *array,
 					      unsigned long i,
 					      const void __user *p, int node,
 					      int *nr);
-#else
-static inline unsigned int
-migrate_pieces_helpers(int reason, unsigned int asked, unsigned long nr_pages)
-{
-	return 0;
-}
-
-static inline bool migrate_range_claim(struct migrate_range *range,
-				       struct migrate_piece *piece)
-{
-	return false;
-}
-
-static inline bool migrate_range_run(struct migrate_range *range,
-				     unsigned long start, unsigned long end,
-				     int nid)
-{
-	return true;
-}
-
-static inline void
-migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
-		 unsigned long private, enum migrate_mode mode,
-		 enum migrate_reason reason, unsigned int asked,
-		 struct migrate_begun *begun)
-{
-}
-
-static inline enum migrate_array_state
-__migrate_array_look(struct migrate_array *array, unsigned long i,
-		     const void __user *p, int node, int *nr)
-{
-	return MIGRATE_ARRAY_TODO;
-}
-#endif
 
 /**
  * migrate_array_begin() - Prepare for several CPUs to help with an array.
@@ -253,21 +214,10 @@ static inline enum migrate_array_state
 migrate_array_look(struct migrate_array *array, unsigned long i,
 		   const void __user *p, int node, int *nr)
 {
-	if (i < array->next && i >= array->first + array->nr)
+	if (!IS_ENABLED(CONFIG_MIGRATE_COPY) ||
+	    (i < array->next && i >= array->first + array->nr))
 		return MIGRATE_ARRAY_TODO;
 	return __migrate_array_look(array, i, p, node, nr);
-}
-
-/**
- * migrate_array_end() - Free what is needed for an array.
- * @array: The array.
- *
- * Context: Process context.
- */
-static inline void migrate_array_end(struct migrate_array *array)
-{
-	if (array->page)
-		kvfree(array->page);
 }
 
 #endif /* _MM_MIGRATE_COPY_PIECES_H */

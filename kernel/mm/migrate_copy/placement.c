@@ -89,70 +89,42 @@ static bool place_done(const struct migrate_copy_search *s)
 	return !s->want || s->probes <= s->reserve;
 }
 
-/* Does the CPU share its cache with one that is in use in this round? */
-static bool place_cache_used(const struct migrate_copy_search *s, int cpu)
+/*
+ * Is it the turn of the CPU in this round? Spreading takes one CPU of each cache,
+ * filling all those of one.
+ */
+static bool place_turn(const struct migrate_copy_search *s, int cpu)
 {
 	int other;
 
 	for_each_cpu(other, s->round) {
 		if (s->cpus->share_cache(cpu, other))
-			return true;
+			return s->fill;
 	}
-	return false;
+	return !s->fill || cpumask_empty(s->round);
 }
 
-/* Round by round, one CPU of each cache; the caller is in the first round. */
-static void place_spread(struct migrate_copy_search *s, const struct cpumask *node)
+/* Round by round; the caller is in the first one. */
+static void place_node(struct migrate_copy_search *s, const struct cpumask *node)
 {
-	bool first = cpumask_test_cpu(s->this_cpu, node), more;
+	bool more;
 	int cpu;
 
+	cpumask_and(s->round, node, cpumask_of(s->this_cpu));
 	do {
-		more = first;
-		first = false;
-		cpumask_clear(s->round);
-		if (more)
-			cpumask_set_cpu(s->this_cpu, s->round);
-
+		more = !cpumask_empty(s->round);
 		for_each_cpu_wrap(cpu, node, s->this_cpu) {
 			if (place_done(s))
 				return;
-			if (cpumask_test_cpu(cpu, s->untried) &&
-			    !place_cache_used(s, cpu) && place_take(s, cpu)) {
+			if (!cpumask_test_cpu(cpu, s->untried) ||
+			    !place_turn(s, cpu) || !place_take(s, cpu))
+				continue;
+			more = true;
+			if (!s->fill || cpumask_empty(s->round))
 				cpumask_set_cpu(cpu, s->round);
-				more = true;
-			}
 		}
+		cpumask_clear(s->round);
 	} while (more);
-}
-
-static void place_fill_cache(struct migrate_copy_search *s,
-			     const struct cpumask *node, int with)
-{
-	int cpu;
-
-	for_each_cpu_wrap(cpu, node, with) {
-		if (place_done(s))
-			return;
-		if (cpumask_test_cpu(cpu, s->untried) &&
-		    s->cpus->share_cache(cpu, with))
-			place_take(s, cpu);
-	}
-}
-
-/* Cache by cache, beginning with the caller's. */
-static void place_fill(struct migrate_copy_search *s, const struct cpumask *node)
-{
-	int cpu;
-
-	if (cpumask_test_cpu(s->this_cpu, node))
-		place_fill_cache(s, node, s->this_cpu);
-	for_each_cpu_wrap(cpu, node, s->this_cpu) {
-		if (place_done(s))
-			return;
-		if (cpumask_test_cpu(cpu, s->untried) && place_take(s, cpu))
-			place_fill_cache(s, node, cpu);
-	}
 }
 
 /* The node nearest to the destination that is left, or NUMA_NO_NODE. */
@@ -181,10 +153,7 @@ static void place_level(struct migrate_copy_search *s)
 	cpumask_copy(s->untried, s->left);
 	while ((nid = place_nearest(s, &left)) != NUMA_NO_NODE && !place_done(s)) {
 		node_clear(nid, left);
-		if (s->fill)
-			place_fill(s, s->cpus->of_node(nid));
-		else
-			place_spread(s, s->cpus->of_node(nid));
+		place_node(s, s->cpus->of_node(nid));
 	}
 }
 

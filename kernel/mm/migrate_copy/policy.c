@@ -10,19 +10,11 @@
 #include <linux/migrate.h>
 #include <linux/sched.h>
 #include <linux/sched/rt.h>
-#include <linux/string.h>
-#include <linux/sysctl.h>
-#include <linux/sysfs.h>
 #include <linux/user_namespace.h>
 
 #include "internal.h"
 
-/* Those that a request can have. */
-#define NR_REASONS	(MR_DAMON + 1)
-#define ALL_REASONS	GENMASK(NR_REASONS - 1, 0)
-
 unsigned int migrate_copy_mt_page_copy = MIGRATE_COPY_MT_AUTO;
-unsigned long migrate_copy_reasons = ALL_REASONS;
 unsigned int migrate_copy_priority = MIGRATE_COPY_NORMAL;
 
 /**
@@ -35,16 +27,12 @@ unsigned int migrate_copy_priority = MIGRATE_COPY_NORMAL;
  */
 bool migrate_copy_may_share(int reason, unsigned int asked)
 {
-	if (asked & MIGRATE_MT)
-		return true;
+	unsigned int mt = READ_ONCE(migrate_copy_mt_page_copy);
 
-	switch (READ_ONCE(migrate_copy_mt_page_copy)) {
-	case MIGRATE_COPY_MT_NEVER:
-		return false;
-	case MIGRATE_COPY_MT_ALWAYS:
+	if (asked & MIGRATE_MT || mt == MIGRATE_COPY_MT_ALWAYS)
 		return true;
-	}
-	return READ_ONCE(migrate_copy_reasons) & BIT(reason);
+	return mt == MIGRATE_COPY_MT_AUTO &&
+	       READ_ONCE(migrate_copy_reasons) & BIT(reason);
 }
 
 /**
@@ -106,103 +94,8 @@ unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
 		return nr_pages * (PAGE_SIZE / SZ_1K) < min_kb ? 0 : max_helpers;
 
 	/* They may be measured anew meanwhile. */
-	costs.helper_call_ns = READ_ONCE(migrate_copy_costs.helper_call_ns);
-	costs.helper_start_ns = READ_ONCE(migrate_copy_costs.helper_start_ns);
+	costs = data_race(migrate_copy_costs);
 	return migrate_copy_best_helpers(&costs,
 					 migrate_copy_cost(nr_folios, nr_pages),
 					 max_helpers);
-}
-
-/**
- * migrate_copy_reasons_print() - Print the names of the enabled reasons.
- * @buf: A page of sysfs.
- *
- * Context: Any.
- * Return: The length.
- */
-ssize_t migrate_copy_reasons_print(char *buf)
-{
-	unsigned long reasons = READ_ONCE(migrate_copy_reasons);
-	unsigned int reason;
-	ssize_t len = 0;
-
-	for_each_set_bit(reason, &reasons, NR_REASONS)
-		len += sysfs_emit_at(buf, len, "%s%s", len ? " " : "",
-				     migrate_reason_names[reason]);
-	return len + sysfs_emit_at(buf, len, "%s\n", len ? "" : "none");
-}
-
-static int reason_find(const char *name, size_t len)
-{
-	unsigned int reason;
-
-	for (reason = 0; reason < NR_REASONS; reason++) {
-		const char *known = migrate_reason_names[reason];
-
-		if (strlen(known) == len && !strncmp(known, name, len))
-			return reason;
-	}
-	return -EINVAL;
-}
-
-/**
- * migrate_copy_reasons_parse() - Enable the reasons of a list, and no other.
- * @text: Names, separated by white space or commas; or "all", or "none".
- *
- * Context: Any. Allocates nothing.
- * Return: 0, or -EINVAL for a name that is not known or no name at all, with
- * nothing changed.
- */
-int migrate_copy_reasons_parse(const char *text)
-{
-	static const char separators[] = " ,\t\n";
-	unsigned long reasons = 0;
-	bool any = false;
-
-	if (sysfs_streq(text, "all")) {
-		reasons = ALL_REASONS;
-		any = true;
-		text = "";
-	} else if (sysfs_streq(text, "none")) {
-		any = true;
-		text = "";
-	}
-
-	while (*(text += strspn(text, separators))) {
-		size_t len = strcspn(text, separators);
-		int reason = reason_find(text, len);
-
-		if (reason < 0)
-			return reason;
-		reasons |= BIT(reason);
-		any = true;
-		text += len;
-	}
-	if (!any)
-		return -EINVAL;
-
-	WRITE_ONCE(migrate_copy_reasons, reasons);
-	return 0;
-}
-
-static const struct ctl_table migrate_copy_table[] = {
-	{
-		.procname	= "mt_page_copy",
-		.data		= &migrate_copy_mt_page_copy,
-		.maxlen		= sizeof(migrate_copy_mt_page_copy),
-		.mode		= 0644,
-		.proc_handler	= proc_douintvec_minmax,
-		.extra1		= SYSCTL_ZERO,
-		.extra2		= SYSCTL_TWO,
-	},
-};
-
-/**
- * migrate_copy_sysctl_init() - Create vm.mt_page_copy.
- *
- * Context: Boot, may sleep.
- */
-void __init migrate_copy_sysctl_init(void)
-{
-	register_sysctl_init("vm", migrate_copy_table);
 }

@@ -55,11 +55,8 @@ static unsigned long range_find_cut(const struct migrate_range *range,
 {
 	unsigned long end = min(vma->vm_end, range->end), nr, cut;
 
-	if (is_vm_hugetlb_page(vma)) {
-		unsigned long size = huge_page_size(hstate_vma(vma));
-
-		return min(ALIGN(addr + 1, size), end);
-	}
+	if (is_vm_hugetlb_page(vma))
+		return min(ALIGN(addr + 1, vma_kernel_pagesize(vma)), end);
 	end = pmd_addr_end(addr, end);
 	if (leaf)
 		return end;
@@ -87,7 +84,7 @@ bool migrate_range_claim(struct migrate_range *range,
 	unsigned long addr, next;
 	bool leaf = false;
 
-	spin_lock(&range->lock);
+	guard(spinlock)(&range->lock);
 	addr = range->next;
 	piece->start = addr;
 	piece->end = addr;
@@ -113,18 +110,7 @@ bool migrate_range_claim(struct migrate_range *range,
 		addr = next;
 	}
 	range->next = addr;
-	spin_unlock(&range->lock);
 	return piece->start < piece->end || addr < range->end;
-}
-
-static unsigned long range_mapped_pages(struct mm_struct *mm)
-{
-	unsigned long nr = get_mm_rss(mm);
-
-#ifdef CONFIG_HUGETLB_PAGE
-	nr += atomic_long_read(&mm->hugetlb_usage);
-#endif
-	return nr;
 }
 
 /**
@@ -140,10 +126,14 @@ static unsigned long range_mapped_pages(struct mm_struct *mm)
 bool migrate_range_run(struct migrate_range *range, unsigned long start,
 		       unsigned long end, int nid)
 {
+	unsigned long nr_mapped = get_mm_rss(range->mm);
+
+#ifdef CONFIG_HUGETLB_PAGE
+	nr_mapped += atomic_long_read(&range->mm->hugetlb_usage);
+#endif
 	range->next = start;
 	range->end = end;
-	range->nr_left = min((end - start) >> PAGE_SHIFT,
-			     range_mapped_pages(range->mm));
+	range->nr_left = min((end - start) >> PAGE_SHIFT, nr_mapped);
 	spin_lock_init(&range->lock);
 	/* They may all be huge: who has few is not to ask for many CPUs. */
 	return !migrate_pieces_run(&range->pieces, nid,

@@ -8,9 +8,11 @@
 #include <linux/jump_label.h>
 #include <linux/kobject.h>
 #include <linux/kstrtox.h>
+#include <linux/migrate.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/string.h>
+#include <linux/sysctl.h>
 #include <linux/sysfs.h>
 
 #include "internal.h"
@@ -26,110 +28,11 @@ unsigned int migrate_copy_chunk_kb = 128;
 unsigned int migrate_copy_batch_pages = MIGRATE_COPY_MIN_BATCH_PAGES;
 unsigned int migrate_copy_parallel_batches = 1;
 
-static DEFINE_MUTEX(enabled_lock);
+/* Those that a request can have. */
+#define NR_REASONS	(MR_DAMON + 1)
+#define ALL_REASONS	GENMASK(NR_REASONS - 1, 0)
 
-static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr,
-			    char *buf)
-{
-	return sysfs_emit(buf, "%d\n", migrate_copy_enabled());
-}
-
-static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
-			     const char *buf, size_t count)
-{
-	unsigned int enable;
-
-	if (kstrtouint(buf, 10, &enable) || enable > 1)
-		return -EINVAL;
-
-	mutex_lock(&enabled_lock);
-	if (enable)
-		static_branch_enable(&migrate_copy_key);
-	else
-		static_branch_disable(&migrate_copy_key);
-	mutex_unlock(&enabled_lock);
-	return count;
-}
-
-static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
-
-/* Set *knob if the text is a number from min to max, else change nothing. */
-static ssize_t store_number(const char *buf, size_t count, unsigned int *knob,
-			    unsigned int min, unsigned int max)
-{
-	unsigned int value;
-
-	if (kstrtouint(buf, 10, &value) || value < min || value > max)
-		return -EINVAL;
-
-	WRITE_ONCE(*knob, value);
-	return count;
-}
-
-#define KNOB(_name, _min, _max)						\
-static ssize_t _name##_show(struct kobject *kobj,			\
-			    struct kobj_attribute *attr, char *buf)	\
-{									\
-	return sysfs_emit(buf, "%u\n", READ_ONCE(migrate_copy_##_name));\
-}									\
-static ssize_t _name##_store(struct kobject *kobj,			\
-			     struct kobj_attribute *attr,		\
-			     const char *buf, size_t count)		\
-{									\
-	return store_number(buf, count, &migrate_copy_##_name,		\
-			    _min, _max);				\
-}									\
-static struct kobj_attribute _name##_attr = __ATTR_RW(_name)
-
-KNOB(max_helpers, 0, min(num_possible_cpus(), MIGRATE_COPY_MAX_HELPERS));
-KNOB(chunk_kb, MIGRATE_COPY_MIN_CHUNK_KB, MIGRATE_COPY_MAX_CHUNK_KB);
-KNOB(batch_pages, MIGRATE_COPY_MIN_BATCH_PAGES, MIGRATE_COPY_MAX_BATCH_PAGES);
-KNOB(parallel_batches, 0, 1);
-
-static ssize_t min_helper_kb_show(struct kobject *kobj,
-				  struct kobj_attribute *attr, char *buf)
-{
-	unsigned int kb = READ_ONCE(migrate_copy_min_helper_kb);
-
-	if (kb == MIGRATE_COPY_AUTO)
-		return sysfs_emit(buf, "auto\n");
-	return sysfs_emit(buf, "%u\n", kb);
-}
-
-static ssize_t min_helper_kb_store(struct kobject *kobj,
-				   struct kobj_attribute *attr,
-				   const char *buf, size_t count)
-{
-	if (sysfs_streq(buf, "auto")) {
-		WRITE_ONCE(migrate_copy_min_helper_kb, MIGRATE_COPY_AUTO);
-		return count;
-	}
-	return store_number(buf, count, &migrate_copy_min_helper_kb, 0,
-			    MIGRATE_COPY_AUTO - 1);
-}
-
-static struct kobj_attribute min_helper_kb_attr = __ATTR_RW(min_helper_kb);
-
-/* A knob whose values have names. */
-#define CHOICE(_name)							\
-static ssize_t _name##_show(struct kobject *kobj,			\
-			    struct kobj_attribute *attr, char *buf)	\
-{									\
-	return sysfs_emit(buf, "%s\n",					\
-			  _name##_names[READ_ONCE(migrate_copy_##_name)]); \
-}									\
-static ssize_t _name##_store(struct kobject *kobj,			\
-			     struct kobj_attribute *attr,		\
-			     const char *buf, size_t count)		\
-{									\
-	int choice = sysfs_match_string(_name##_names, buf);		\
-									\
-	if (choice < 0)							\
-		return choice;						\
-	WRITE_ONCE(migrate_copy_##_name, choice);			\
-	return count;							\
-}									\
-static struct kobj_attribute _name##_attr = __ATTR_RW(_name)
+unsigned long migrate_copy_reasons = ALL_REASONS;
 
 static const char * const placement_names[] = {
 	[MIGRATE_COPY_SPREAD]	= "spread",
@@ -141,22 +44,116 @@ static const char * const priority_names[] = {
 	[MIGRATE_COPY_HIGH]	= "high",
 };
 
-CHOICE(placement);
-CHOICE(priority);
+/* A number that has a file. Those without a number have functions of their own. */
+struct knob {
+	struct kobj_attribute attr;
+	unsigned int *value;
+	unsigned int min;
+	unsigned int max;		/* MIGRATE_COPY_AUTO: may be that, too */
+	const char * const *names;	/* Of its values, or NULL */
+};
+
+static ssize_t knob_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	const struct knob *knob = container_of(attr, struct knob, attr);
+	unsigned int value = READ_ONCE(*knob->value);
+
+	if (knob->names)
+		return sysfs_emit(buf, "%s\n", knob->names[value]);
+	if (value == MIGRATE_COPY_AUTO)
+		return sysfs_emit(buf, "auto\n");
+	return sysfs_emit(buf, "%u\n", value);
+}
+
+/* Set it if the text is one of its values, else change nothing. */
+static ssize_t knob_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	const struct knob *knob = container_of(attr, struct knob, attr);
+	unsigned int value;
+
+	if (knob->names)
+		value = __sysfs_match_string(knob->names, knob->max + 1, buf);
+	else if (knob->max == MIGRATE_COPY_AUTO && sysfs_streq(buf, "auto"))
+		value = MIGRATE_COPY_AUTO;
+	else if (kstrtouint(buf, 10, &value) || value == MIGRATE_COPY_AUTO)
+		return -EINVAL;
+	/* So is a name that it does not have: a negative number. */
+	if (value < knob->min || value > knob->max)
+		return -EINVAL;
+	WRITE_ONCE(*knob->value, value);
+	return count;
+}
+
+static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%d\n", migrate_copy_enabled());
+}
+
+static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	static DEFINE_MUTEX(lock);
+	unsigned int enable;
+
+	if (kstrtouint(buf, 10, &enable) || enable > 1)
+		return -EINVAL;
+
+	guard(mutex)(&lock);
+	if (enable)
+		static_branch_enable(&migrate_copy_key);
+	else
+		static_branch_disable(&migrate_copy_key);
+	return count;
+}
 
 static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
 			    char *buf)
 {
-	return migrate_copy_reasons_print(buf);
+	unsigned long reasons = READ_ONCE(migrate_copy_reasons);
+	unsigned int reason;
+	ssize_t len = 0;
+
+	for_each_set_bit(reason, &reasons, NR_REASONS)
+		len += sysfs_emit_at(buf, len, "%s%s", len ? " " : "",
+				     migrate_reason_names[reason]);
+	return len + sysfs_emit_at(buf, len, "%s\n", len ? "" : "none");
 }
 
+/*
+ * Names, separated by white space or commas; or "all", or "none". For a name that is
+ * not known, or no name at all, nothing is changed.
+ */
 static ssize_t reasons_store(struct kobject *kobj, struct kobj_attribute *attr,
 			     const char *buf, size_t count)
 {
-	return migrate_copy_reasons_parse(buf) ?: count;
-}
+	static const char separators[] = " ,\t\n";
+	const char *text = buf + strspn(buf, separators);
+	unsigned long reasons = sysfs_streq(buf, "all") ? ALL_REASONS : 0;
+	unsigned int reason;
+	size_t len;
 
-static struct kobj_attribute reasons_attr = __ATTR_RW(reasons);
+	if (reasons || sysfs_streq(buf, "none"))
+		text = "";
+	else if (!*text)
+		return -EINVAL;
+	for (; *text; text += strspn(text, separators)) {
+		for (reason = 0; reason < NR_REASONS; reason++) {
+			len = str_has_prefix(text, migrate_reason_names[reason]);
+			/* The end of the text is found there, too. */
+			if (len && strchr(separators, text[len]))
+				break;
+		}
+		if (reason == NR_REASONS)
+			return -EINVAL;
+		reasons |= BIT(reason);
+		text += len;
+	}
+	WRITE_ONCE(migrate_copy_reasons, reasons);
+	return count;
+}
 
 static ssize_t non_temporal_show(struct kobject *kobj,
 				 struct kobj_attribute *attr, char *buf)
@@ -171,39 +168,6 @@ static ssize_t non_temporal_store(struct kobject *kobj,
 	return migrate_copy_nontemporal_parse(buf) ?: count;
 }
 
-static struct kobj_attribute non_temporal_attr = __ATTR_RW(non_temporal);
-
-static struct attribute *knob_attrs[] = {
-	&enabled_attr.attr,
-	&max_helpers_attr.attr,
-	&min_helper_kb_attr.attr,
-	&chunk_kb_attr.attr,
-	&batch_pages_attr.attr,
-	&parallel_batches_attr.attr,
-	&placement_attr.attr,
-	&priority_attr.attr,
-	&reasons_attr.attr,
-	&non_temporal_attr.attr,
-	NULL
-};
-
-static const struct attribute_group knob_group = {
-	.attrs = knob_attrs,
-};
-
-#define COST(_name)							\
-static ssize_t _name##_ns_show(struct kobject *kobj,			\
-			       struct kobj_attribute *attr, char *buf)	\
-{									\
-	return sysfs_emit(buf, "%u\n",					\
-			  READ_ONCE(migrate_copy_costs._name##_ns));	\
-}									\
-static struct kobj_attribute _name##_ns_attr = __ATTR_RO(_name##_ns)
-
-COST(copy_page);
-COST(helper_call);
-COST(helper_start);
-
 static ssize_t calibrate_store(struct kobject *kobj,
 			       struct kobj_attribute *attr, const char *buf,
 			       size_t count)
@@ -214,41 +178,67 @@ static ssize_t calibrate_store(struct kobject *kobj,
 	return count;
 }
 
-static struct kobj_attribute calibrate_attr = __ATTR_WO(calibrate);
+#define KNOB(_name, _min, _max, _names) {				\
+	.attr = __ATTR(_name, 0644, knob_show, knob_store),		\
+	.value = &migrate_copy_##_name,					\
+	.min = _min, .max = _max, .names = _names,			\
+}
 
-static struct attribute *cost_attrs[] = {
-	&copy_page_ns_attr.attr,
-	&helper_call_ns_attr.attr,
-	&helper_start_ns_attr.attr,
-	&calibrate_attr.attr,
-	NULL
+static struct knob knobs[] = {
+	/* Of the first one max is less where there are fewer CPUs. */
+	KNOB(max_helpers, 0, MIGRATE_COPY_MAX_HELPERS, NULL),
+	KNOB(min_helper_kb, 0, MIGRATE_COPY_AUTO, NULL),
+	KNOB(chunk_kb, MIGRATE_COPY_MIN_CHUNK_KB,
+	     MIGRATE_COPY_MAX_CHUNK_KB, NULL),
+	KNOB(batch_pages, MIGRATE_COPY_MIN_BATCH_PAGES,
+	     MIGRATE_COPY_MAX_BATCH_PAGES, NULL),
+	KNOB(parallel_batches, 0, 1, NULL),
+	KNOB(placement, 0, MIGRATE_COPY_FILL, placement_names),
+	KNOB(priority, 0, MIGRATE_COPY_HIGH, priority_names),
+	{ .attr = __ATTR_RW(enabled) },
+	{ .attr = __ATTR_RW(reasons) },
+	{ .attr = __ATTR_RW(non_temporal) },
 };
 
-static const struct attribute_group cost_group = {
-	.name = "costs",
-	.attrs = cost_attrs,
+static struct knob costs[] = {
+	{ __ATTR(copy_page_ns, 0444, knob_show, NULL),
+	  &migrate_copy_costs.copy_page_ns },
+	{ __ATTR(helper_call_ns, 0444, knob_show, NULL),
+	  &migrate_copy_costs.helper_call_ns },
+	{ __ATTR(helper_start_ns, 0444, knob_show, NULL),
+	  &migrate_copy_costs.helper_start_ns },
+	{ .attr = __ATTR_WO(calibrate) },
 };
 
-static const struct attribute_group *groups[] = {
-	&knob_group,
-	&cost_group,
-	NULL
+static const struct ctl_table migrate_copy_table[] = {
+	{
+		.procname	= "mt_page_copy",
+		.data		= &migrate_copy_mt_page_copy,
+		.maxlen		= sizeof(migrate_copy_mt_page_copy),
+		.mode		= 0644,
+		.proc_handler	= proc_douintvec_minmax,
+		.extra1		= SYSCTL_ZERO,
+		.extra2		= SYSCTL_TWO,
+	},
 };
 
 static int __init migrate_copy_sysfs_init(void)
 {
-	struct kobject *kobj;
-	int err;
+	struct kobject *kobj = kobject_create_and_add("migrate_copy", mm_kobj);
+	struct kobject *dir = kobj ?
+			      kobject_create_and_add("costs", kobj) : NULL;
+	int i, err = dir ? 0 : -ENOMEM;
 
-	kobj = kobject_create_and_add("migrate_copy", mm_kobj);
-	if (!kobj)
-		return -ENOMEM;
-
-	err = sysfs_create_groups(kobj, groups);
+	for (i = 0; i < ARRAY_SIZE(knobs) && !err; i++)
+		err = sysfs_create_file(kobj, &knobs[i].attr.attr);
+	for (i = 0; i < ARRAY_SIZE(costs) && !err; i++)
+		err = sysfs_create_file(dir, &costs[i].attr.attr);
 	if (!err)
 		err = migrate_copy_engines_init(kobj);
-	if (err)
+	if (err) {
+		kobject_put(dir);
 		kobject_put(kobj);
+	}
 	return err;
 }
 
@@ -259,11 +249,12 @@ static int __init migrate_copy_init(void)
 	/* Others may come online: only those that are there are asked. */
 	migrate_copy_max_helpers = min(num_possible_cpus() - 1,
 				       DEFAULT_MAX_HELPERS);
+	knobs[0].max = min(num_possible_cpus(), MIGRATE_COPY_MAX_HELPERS);
 	if (migrate_copy_helpers_init())
 		pr_warn("migrate_copy: no workqueue, copying without helpers\n");
 
 	migrate_copy_calibrate();
-	migrate_copy_sysctl_init();
+	register_sysctl_init("vm", migrate_copy_table);
 	err = migrate_copy_sysfs_init();
 	if (err) {
 		pr_err("migrate_copy: no sysfs directory (%d), staying off\n",

@@ -36,19 +36,15 @@
 #define MEMALLOC_SCOPES	(PF_MEMALLOC | PF_MEMALLOC_NOFS | \
 			 PF_MEMALLOC_NOIO | PF_MEMALLOC_PIN)
 
-#ifdef CONFIG_CPUSETS
 /* Allow the nodes that the caller's cpuset allows; says if others were before. */
 static bool team_borrow_mems(struct task_struct *caller)
 {
 	nodemask_t mems;
-	unsigned int seq;
 
-	do {
-		seq = read_seqcount_begin(&caller->mems_allowed_seq);
-		mems = caller->mems_allowed;
-	} while (read_seqcount_retry(&caller->mems_allowed_seq, seq));
-
-	if (nodes_equal(mems, current->mems_allowed))
+	if (!cpusets_enabled())
+		return false;
+	mems = cpuset_mems_allowed(caller);
+	if (nodes_equal(mems, cpuset_current_mems_allowed))
 		return false;
 	set_mems_allowed(mems);
 	return true;
@@ -65,16 +61,6 @@ static void team_return_mems(void)
 		now = cpuset_mems_allowed(current);
 	} while (!nodes_equal(mems, now));
 }
-#else
-static bool team_borrow_mems(struct task_struct *caller)
-{
-	return false;
-}
-
-static void team_return_mems(void)
-{
-}
-#endif
 
 /* One piece, in the caller's context. */
 static bool team_help_batch(struct migrate_copy_team *team)
@@ -105,20 +91,18 @@ static bool team_help_batch(struct migrate_copy_team *team)
 /* Find a job with something left, and be counted as one of its users. */
 static struct migrate_copy_job *team_join_job(struct migrate_copy_team *team)
 {
-	struct migrate_copy_job *job, *found = NULL;
+	struct migrate_copy_job *job;
 
 	if (list_empty_careful(&team->jobs))
 		return NULL;
-	raw_spin_lock(&team->lock);
+	guard(raw_spinlock)(&team->lock);
 	list_for_each_entry(job, &team->jobs, node) {
-		if (migrate_copy_job_left(job)) {
+		if (CURSOR_PAIR(atomic64_read(&job->cursor)) < job->nr) {
 			atomic_inc(&job->users);
-			found = job;
-			break;
+			return job;
 		}
 	}
-	raw_spin_unlock(&team->lock);
-	return found;
+	return NULL;
 }
 
 /* Copy some of what is being copied; false if there is none left. */
@@ -145,16 +129,9 @@ static bool team_help_copy(struct migrate_copy_team *team)
 /* Put a folio that others have no time to put; false if there is none. */
 static bool team_put_folio(struct migrate_copy_team *team)
 {
-	struct folio *folio;
+	struct folio *folio = READ_ONCE(team->folio);
 
-	if (list_empty_careful(&team->folios))
-		return false;
-	raw_spin_lock(&team->lock);
-	folio = list_first_entry_or_null(&team->folios, struct folio, lru);
-	if (folio)
-		list_del(&folio->lru);
-	raw_spin_unlock(&team->lock);
-	if (!folio)
+	if (!folio || cmpxchg(&team->folio, folio, NULL) != folio)
 		return false;
 	folio_put(folio);
 	return true;
@@ -205,7 +182,7 @@ static void team_init(struct migrate_copy_team *team,
 	team->nr_jobs = 0;
 	raw_spin_lock_init(&team->lock);
 	INIT_LIST_HEAD(&team->jobs);
-	INIT_LIST_HEAD(&team->folios);
+	team->folio = NULL;
 	team->started = true;
 }
 
@@ -258,9 +235,8 @@ unsigned int migrate_copy_job_share(struct migrate_copy_job *job,
 void migrate_copy_job_unshare(struct migrate_copy_job *job,
 			      struct migrate_copy_team *team)
 {
-	raw_spin_lock(&team->lock);
-	list_del(&job->node);
-	raw_spin_unlock(&team->lock);
+	scoped_guard(raw_spinlock, &team->lock)
+		list_del(&job->node);
 	while (atomic_read_acquire(&job->users))
 		cpu_relax();
 }
@@ -276,13 +252,10 @@ void __migrate_copy_team_put(struct migrate_copy_team *team,
 			     struct folio *folio)
 {
 	/* Helpers take them one by one; if they are not quick, nobody waits for it. */
-	if (team->next_batch || !list_empty_careful(&team->folios)) {
+	if (team->next_batch || READ_ONCE(team->folio))
 		folio_put(folio);
-		return;
-	}
-	raw_spin_lock(&team->lock);
-	list_add_tail(&folio->lru, &team->folios);
-	raw_spin_unlock(&team->lock);
+	else	/* Pairs with the full barrier in team_put_folio(). */
+		smp_store_release(&team->folio, folio);
 }
 
 /**
@@ -377,7 +350,6 @@ void migrate_copy_team_wake_again(struct migrate_copy_team *team)
 void migrate_copy_team_end(struct migrate_copy_team *team)
 {
 	migrate_copy_helpers_retract(&team->work);
-	while (team_put_folio(team))
-		;
+	team_put_folio(team);
 	team->started = false;
 }

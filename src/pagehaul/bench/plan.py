@@ -74,8 +74,8 @@ _EFFORTS = {
     ("fault-icount", False): Effort(1, 1, 1, 10, 10, 3600.0),
     ("busy-icount", True): Effort(1, 1, 64, 5, 9, 900.0),
     ("busy-icount", False): Effort(1, 1, 256, 9, 25, 7200.0),
-    ("icount", True): Effort(1, 1, 4, 5, 25, 600.0, each_counts=True),
-    ("icount", False): Effort(2, 1, 4, 5, 25, 3600.0, each_counts=True),
+    ("icount", True): Effort(1, 1, 4, 15, 25, 600.0, each_counts=True),
+    ("icount", False): Effort(2, 1, 4, 15, 25, 3600.0, each_counts=True),
 }
 
 # A move of so many bytes runs long enough to warm up by itself: only the first one of new memory,
