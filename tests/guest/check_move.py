@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from pagehaul import move
-from pagehaul.addrspace import Process
 from pagehaul.errors import PagehaulError
-from pagehaul.movepages import Addresses, MovePages, Status
+from pagehaul.move.addrspace import Process
+from pagehaul.move.movepages import Addresses, MovePages, Status
 
 MB = 1 << 20
 PAGES = MB // 4096  # base pages of a MB

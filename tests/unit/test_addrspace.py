@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pagehaul import addrspace
-from pagehaul.addrspace import BASE_PAGE, Kind, Mapping, Process, parse_numa_maps
 from pagehaul.errors import PagehaulError
+from pagehaul.move import addrspace
+from pagehaul.move.addrspace import BASE_PAGE, Kind, Mapping, Process, parse_numa_maps
 
 MAPS = """\
 1000-3000 r-xp 00000000 fe:00 5 /a file N0=77

@@ -14,11 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pagehaul import move
-from pagehaul.addrspace import BASE_PAGE, Kind, Mapping, Process
 from pagehaul.errors import PagehaulError
-from pagehaul.movepages import MovePages
-from pagehaul.relocate import Outcome, Relocator, Window
+from pagehaul.move import verb as move
+from pagehaul.move.addrspace import BASE_PAGE, Kind, Mapping, Process
+from pagehaul.move.movepages import MovePages
+from pagehaul.move.outcome import Outcome
+from pagehaul.move.relocate import Relocator
+from pagehaul.move.windows import Window
 
 MB = 1 << 20
 

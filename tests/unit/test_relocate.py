@@ -12,19 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from pagehaul.addrspace import BASE_PAGE, Kind, Mapping, Process, Regions
-from pagehaul.movepages import UNWRITTEN, Addresses, Status
-from pagehaul.relocate import (
-    STAY,
-    Outcome,
-    Plan,
-    Relocator,
-    Window,
-    describe,
-    relocate,
-    window_bytes,
-    windows,
-)
+from pagehaul.move.addrspace import BASE_PAGE, Kind, Mapping, Process, Regions
+from pagehaul.move.callers import relocate
+from pagehaul.move.movepages import UNWRITTEN, Addresses, Status
+from pagehaul.move.outcome import Outcome, describe
+from pagehaul.move.relocate import Relocator
+from pagehaul.move.windows import STAY, Plan, Window, window_bytes, windows
 
 MB = 1 << 20
 THP = 2 * MB

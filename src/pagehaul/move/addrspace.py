@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pagehaul.errors import PagehaulError
-from pagehaul.movepages import Addresses
-from pagehaul.nodelist import parse_list
+from pagehaul.move.movepages import Addresses
+from pagehaul.move.nodelist import parse_list
 
 BASE_PAGE = mmap.PAGESIZE
 

@@ -20,11 +20,14 @@ from rich.progress import (
 )
 
 from pagehaul import ui
-from pagehaul.addrspace import BASE_PAGE, Mapping, Process, thp_size
 from pagehaul.errors import PagehaulError
-from pagehaul.movepages import MovePages
-from pagehaul.nodelist import format_nodes, memory_nodes, parse_nodes
-from pagehaul.relocate import Outcome, Plan, Relocator, describe, relocate, window_bytes, windows
+from pagehaul.move.addrspace import BASE_PAGE, Mapping, Process, thp_size
+from pagehaul.move.callers import relocate
+from pagehaul.move.movepages import MovePages
+from pagehaul.move.nodelist import format_nodes, memory_nodes, parse_nodes
+from pagehaul.move.outcome import Outcome, describe
+from pagehaul.move.relocate import Relocator
+from pagehaul.move.windows import Plan, window_bytes, windows
 
 # Pagehaul's controls; absent on an unmodified kernel.
 _MIGRATE_COPY = Path("/sys/kernel/mm/migrate_copy")
