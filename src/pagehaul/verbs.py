@@ -43,7 +43,7 @@ COMMANDS = {
     ),
     "report": Command("pagehaul.report", "show benchmark results as tables and plots"),
     "move": Command(
-        "pagehaul.move", "move a process's pages between nodes of the running kernel", alone=True
+        "pagehaul.move", "move pages of processes between nodes of the running kernel", alone=True
     ),
     "completion": Command(
         "pagehaul.completion", "print what makes a shell complete this command", alone=True

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from pagehaul.move.addrspace import BASE_PAGE, Kind, Mapping, Process, Regions
+from pagehaul.move.addrspace import Kind, Process, Regions
 from pagehaul.move.callers import relocate
+from pagehaul.move.mappings import BASE_PAGE, Mapping
 from pagehaul.move.movepages import UNWRITTEN, Addresses, Status
 from pagehaul.move.outcome import Outcome, describe
 from pagehaul.move.relocate import Relocator
@@ -481,7 +482,7 @@ def test_windows_cover_everything_once_and_cut_no_huge_page() -> None:
             regions(Kind.HUGETLB, 1024 * MB, giant),
         ]
     )
-    cut = list(windows(process, [Mapping(0, 1, BASE_PAGE, {})], 8 * MB, THP))
+    cut = list(windows(process, [Mapping(0, 1, BASE_PAGE, {})], lambda: 8 * MB, THP))
     for kind, parts in ((Kind.BASE, scattered), (Kind.THP, long), (Kind.HUGETLB, giant)):
         mine = [each for each in cut if each.kind is kind]
         step = mine[0].page_size

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Several callers of move_pages(2) at the same time, each with windows of its own."""
 
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 
 from pagehaul.move.outcome import Outcome
-from pagehaul.move.relocate import Relocator
+from pagehaul.move.pace import Pace
+from pagehaul.move.relocate import Batch, Relocator
+from pagehaul.move.stop import Stop
 from pagehaul.move.windows import Window
 
 # Seconds before pages that were busy are tried again, once all others have moved: I/O and reclaim
@@ -20,28 +21,39 @@ def relocate(
     work: Iterator[Window],
     threads: int,
     report: Callable[[Outcome], None],
+    pace: Pace | None = None,
 ) -> None:
-    """Move all windows of `work` by `threads` callers; `report` gets each window's outcome.
+    """Move all windows of `work` by `threads` callers, as fast as `pace` lets them.
 
-    Raises OSError of the first window that failed, once the windows in progress have ended.
+    `report` gets each window's outcome. Once the relocator's stop is set, the windows in progress
+    end and are reported; no others begin. Raises OSError of the first window that failed, once the
+    windows in progress have ended.
     """
+
+    def paced(move: Callable[[], Outcome], size: int) -> Callable[[], Outcome]:
+        return move if pace is None else partial(pace.run, move, size, relocator.stop)
+
+    def first(window: Window) -> Callable[[], Outcome]:
+        return paced(partial(relocator.move_window, window), window.size)
+
+    def again(batch: Batch) -> Callable[[], Outcome]:
+        return paced(partial(relocator.move_again, batch), batch.size)
+
     try:
         with ThreadPoolExecutor(threads, thread_name_prefix="move") as pool:
-            first = (partial(relocator.move_window, window) for window in work)
-            _run_all(pool, relocator.stop, first, 2 * threads, report)
+            _run_all(pool, relocator.stop, map(first, work), 2 * threads, report)
             for pause in _BUSY_PAUSES:
-                if not relocator.busy:
+                if not relocator.busy or relocator.stop.is_set():
                     break
                 relocator.pause(pause)
-                again = (partial(relocator.move_again, batch) for batch in relocator.busy)
-                _run_all(pool, relocator.stop, again, 2 * threads, report)
+                _run_all(pool, relocator.stop, map(again, relocator.busy), 2 * threads, report)
     finally:
         report(relocator.give_up())
 
 
 def _run_all(
     pool: ThreadPoolExecutor,
-    stop: threading.Event,
+    stop: Stop,
     work: Iterator[Callable[[], Outcome]],
     limit: int,
     report: Callable[[Outcome], None],
@@ -49,26 +61,19 @@ def _run_all(
     """Run all of `work`, at most `limit` at once; raises the first failure when all have ended."""
     running: set[Future[Outcome]] = set()
     failure: BaseException | None = None
-    try:
-        more = True
-        while running or more:
-            while more and len(running) < limit:
-                move = next(work, None)
-                if move is None or failure is not None:
-                    more = False
-                else:
-                    running.add(pool.submit(move))
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                if future.exception() is None:
-                    report(future.result())
-                elif failure is None:
-                    failure = future.exception()
-    except KeyboardInterrupt:
-        stop.set()
-        for future in running:
-            if not future.cancel() and future.exception() is None:
+    more = True
+    while running or more:
+        while more and len(running) < limit:
+            move = None if failure is not None or stop.is_set() else next(work, None)
+            if move is None:
+                more = False
+            else:
+                running.add(pool.submit(move))
+        done, running = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
+            if future.exception() is None:
                 report(future.result())
-        raise
+            elif failure is None:
+                failure = future.exception()
     if failure is not None:
         raise failure

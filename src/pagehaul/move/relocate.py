@@ -22,9 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pagehaul.move.addrspace import BASE_PAGE, Kind
+from pagehaul.move.addrspace import Kind
+from pagehaul.move.mappings import BASE_PAGE
 from pagehaul.move.movepages import UNWRITTEN, Addresses, PageMover, Status
 from pagehaul.move.outcome import Outcome
+from pagehaul.move.stop import Stop
 from pagehaul.move.windows import STAY, Plan, Window
 
 Index = npt.NDArray[np.intp]
@@ -74,16 +76,19 @@ class Batch:
 
 
 class Relocator:
-    """Moves windows; `move_window()` may be called by several threads at once."""
+    """Moves windows; `move_window()` may be called by several threads at once.
 
-    def __init__(self, mover: PageMover, plan: Plan) -> None:
+    It ends when its own `stop` is set, or the `stop` that it is given, which others may share.
+    """
+
+    def __init__(self, mover: PageMover, plan: Plan, stop: Stop | None = None) -> None:
         self._mover = mover
         self._plan = plan
         self._full: set[tuple[int, int]] = set()  # (node, page size) without room
         self._busy: list[Batch] = []  # what to try again
         self._many_busy = False
         self._lock = threading.Lock()  # of the two above
-        self.stop = threading.Event()
+        self.stop = Stop(stop)
 
     def move_window(self, window: Window) -> Outcome:
         """Move one window; raises OSError when the kernel refuses or the process has ended.

@@ -1,33 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `move` verb: move a process's pages between NUMA nodes of the running kernel."""
+"""The command line of `move`."""
 
 import argparse
-import errno
 import json
 import os
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-
-from pagehaul import ui
-from pagehaul.errors import PagehaulError
-from pagehaul.move.addrspace import BASE_PAGE, Mapping, Process, thp_size
-from pagehaul.move.callers import relocate
-from pagehaul.move.movepages import MovePages
+from pagehaul.errors import NoProcessError, PagehaulError, UsageError
+from pagehaul.move.addrspace import thp_size
 from pagehaul.move.nodelist import format_nodes, memory_nodes, parse_nodes
-from pagehaul.move.outcome import Outcome, describe
-from pagehaul.move.relocate import Relocator
-from pagehaul.move.windows import Plan, window_bytes, windows
+from pagehaul.move.pace import Pace
+from pagehaul.move.progress import KINDS, Progress, progress
+from pagehaul.move.report import STAYED, Report, Request
+from pagehaul.move.selection import Selection, find_cgroup
+from pagehaul.move.stop import SignalStop
+from pagehaul.move.tiers import TIERS, tier_nodes
+from pagehaul.move.windows import Plan
+from pagehaul.move.work import Work
 
 # Pagehaul's controls; absent on an unmodified kernel.
 _MIGRATE_COPY = Path("/sys/kernel/mm/migrate_copy")
@@ -35,49 +24,59 @@ _MIGRATE_COPY = Path("/sys/kernel/mm/migrate_copy")
 # More callers than this contend for the locks of one address space.
 _MOST_CALLERS = 8
 
-# The exit status of a program that Ctrl-C ended.
-_INTERRUPTED = 130
+_EPILOG = f"""\
+Options come before the processes and nodes, or after them.
 
-_EXIT_CODES = """\
-exit status: 0 when every page was moved that could be asked for; pages that other processes map
-too count as asked for only with --all. 1 when something stayed (the report says how much and
-why) or on an error, 2 on wrong usage, 130 after Ctrl-C.
+exit status:
+  0    all was moved that was asked for; pages that other processes map too are asked for only
+       with --all
+  1    an error, such as no permission
+  2    wrong usage
+  {STAYED}    something stayed: the report says how much and why
+  4    a process named does not exist, or ended meanwhile; or there is none in a cgroup or tree
+  130  after Ctrl-C
+  143  after SIGTERM
+Of several, the first in the order 130, 143, 1, 4, {STAYED}, 0. After each of them but 2, what has
+moved is reported, and stays where it is now.
 """
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the user asked for, checked against the machine."""
+def _positive(text: str) -> float:
+    """Read a number greater than 0; for argparse."""
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(text)
+    return number
 
-    pid: int
-    name: str
-    plan: Plan
-    move_all: bool
-    threads: int
-    kernel_shares: bool  # Pagehaul's interface is there and on
+
+_positive.__name__ = "positive number"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `move`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EXIT_CODES
-    parser.add_argument("pid", type=int, metavar="PID", help="the process")
+    parser.epilog = _EPILOG
+    parser.usage = (
+        f"{parser.prog} [OPTION ...] [PID ...] FROM TO\n"
+        f"       {parser.prog} [OPTION ...] [PID ...] --to-tier {{{','.join(TIERS)}}}"
+    )
+    # The first takes all words: with --to-tier there are no nodes among them.
+    parser.add_argument("words", nargs="*", metavar="PID", help="the processes")
     parser.add_argument(
-        "source", metavar="FROM", help='nodes to empty: "0", "0,2", "0-3", "!1" or "all"'
+        "source",
+        nargs="?",
+        metavar="FROM",
+        help='nodes to empty: "0", "0,2", "0-3", "!1" or "all"',
     )
     parser.add_argument(
         "destination",
+        nargs="?",
         metavar="TO",
         help="nodes to fill: as many as FROM, and each FROM node has its own; "
         "else pages are spread over them",
     )
-    parser.add_argument(
-        "--threads",
-        type=int,
-        metavar="N",
-        help=f"callers of move_pages(2), each with its own ranges (default: the CPUs, at most "
-        f"{_MOST_CALLERS}; 1 where the kernel itself lets several CPUs move pages)",
-    )
+    _add_selection(parser)
+    _add_pace(parser)
     parser.add_argument(
         "--all",
         action="store_true",
@@ -87,29 +86,75 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="only count what lies on the FROM nodes"
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print the result as JSON, that of an error too"
+    )
+    parser.add_argument(
+        "--progress",
+        choices=KINDS,
+        help="on stderr: a bar where that is a terminal, lines of JSON, or none (default: bar; "
+        "none with --json)",
+    )
 
 
-def pages_text(size: int) -> str:
-    """Write `size` bytes with a decimal unit, and as base pages."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            text = f"{size / scale:.2f} {unit}"
-            break
-    else:
-        text = f"{size} B"
-    count = size // BASE_PAGE
-    return f"{text} ({count} page{'' if count == 1 else 's'} of {BASE_PAGE >> 10} KB)"
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tree",
+        type=int,
+        action="append",
+        default=[],
+        metavar="PID",
+        help="this process and all below it, new ones included; repeatable",
+    )
+    parser.add_argument(
+        "--cgroup",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="all processes of this cgroup and those below it, new ones included; a directory, or "
+        "a name below /sys/fs/cgroup; repeatable",
+    )
+    parser.add_argument(
+        "--to-tier",
+        choices=TIERS,
+        help="instead of FROM and TO: from all nodes of other memory tiers to those of the fastest "
+        "or slowest",
+    )
+
+
+def _add_pace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help=f"callers of move_pages(2), each with its own ranges (default: the CPUs, at most "
+        f"{_MOST_CALLERS}; 1 where the kernel itself lets several CPUs move pages)",
+    )
+    parser.add_argument(
+        "--rate",
+        type=_positive,
+        metavar="MB/S",
+        help="move at most so many 10^6 bytes a second, of all processes together",
+    )
+    parser.add_argument(
+        "--max-stall",
+        type=_positive,
+        metavar="MS",
+        help="move so little at once that it takes no longer: a process that touches a page waits "
+        "as long. One huge page is always moved at once",
+    )
+    parser.add_argument(
+        "--watch",
+        type=_positive,
+        metavar="SECONDS",
+        help="move again what has come to the FROM nodes, until there is nothing to move or so "
+        "many seconds have passed",
+    )
 
 
 def make_plan(source: str, destination: str) -> Plan:
     """Check FROM and TO against this machine; raises PagehaulError."""
-    usable = memory_nodes()
-    if len(usable) < 2:
-        raise PagehaulError(
-            f"this machine has one NUMA node with memory (node {format_nodes(usable)}): "
-            "there is nowhere to move pages to"
-        )
+    _check_nodes()
     plan = Plan(parse_nodes(source, "FROM"), parse_nodes(destination, "TO"), thp_size())
     if not plan.moving:
         raise PagehaulError(
@@ -117,6 +162,22 @@ def make_plan(source: str, destination: str) -> Plan:
             f"to node {format_nodes(plan.destinations)}: pages on a TO node stay there"
         )
     return plan
+
+
+def tier_plan(tier: str) -> Plan:
+    """Plan to move all to a memory tier, "fast" or "slow"; raises PagehaulError."""
+    return Plan(*tier_nodes(tier, _check_nodes()), thp_size())
+
+
+def _check_nodes() -> tuple[int, ...]:
+    """Return the nodes with memory; PagehaulError where there is only one."""
+    usable = memory_nodes()
+    if len(usable) < 2:
+        raise PagehaulError(
+            f"this machine has one NUMA node with memory (node {format_nodes(usable)}): "
+            "there is nowhere to move pages to"
+        )
+    return usable
 
 
 def kernel_shares(controls: Path = _MIGRATE_COPY) -> bool:
@@ -133,212 +194,75 @@ def default_threads(shares: bool) -> int:
     return 1 if shares else min(len(os.sched_getaffinity(0)), _MOST_CALLERS)
 
 
-def _check_cpuset(process: Process, plan: Plan) -> None:
-    allowed = process.allowed_nodes()
-    if allowed is None:
-        return
-    outside = [node for node in plan.destinations if node not in allowed]
-    if outside:
-        raise PagehaulError(
-            f"the cpuset of process {process.pid} does not permit node {format_nodes(outside)}: "
-            f"it permits {format_nodes(allowed)}"
-        )
+def _pid(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise UsageError(f"{text} is not the number of a process")
+    return int(text)
 
 
-def _refusal(request: Request, exc: OSError, process: Process) -> PagehaulError:
-    """Turn an error of move_pages(2) into a line for the user."""
-    if exc.errno == errno.ENOSYS:
-        return PagehaulError("this kernel has no move_pages(2) (CONFIG_NUMA, CONFIG_MIGRATION)")
-    if exc.errno == errno.ESRCH or not process.alive():
-        return PagehaulError(f"process {request.pid} ended while its pages were moved")
-    if exc.errno == errno.EPERM:
-        return PagehaulError(
-            f"no permission to move pages of process {request.pid}: "
-            "run as its user or as root (CAP_SYS_PTRACE)"
-        )
-    if exc.errno == errno.EACCES:
-        return PagehaulError(
-            f"the cpuset of process {request.pid} does not permit "
-            f"node {format_nodes(request.plan.destinations)} any more"
-        )
-    if exc.errno == errno.ENODEV:
-        return PagehaulError(
-            f"node {format_nodes(request.plan.destinations)} has gone offline meanwhile"
-        )
-    return PagehaulError(f"move_pages(2) on process {request.pid}: {exc.strerror}")
+def _select(args: argparse.Namespace, pids: list[str]) -> Selection:
+    """Find the processes; raises PagehaulError where there is none."""
+    if not (pids or args.tree or args.cgroup):
+        raise UsageError("no process is named: give PIDs, --tree or --cgroup")
+    trees = [_pid(str(pid)) for pid in args.tree]
+    groups = [find_cgroup(name) for name in args.cgroup]
+    selection = Selection([_pid(text) for text in pids], trees, groups)
+    if not selection.find():
+        if selection.missing:
+            raise NoProcessError(f"there is no process {selection.missing[0]}")
+        raise NoProcessError("there is no process in the cgroup or tree")
+    return selection
 
 
-def _probe(request: Request, process: Process) -> MovePages:
-    """Let the kernel check permission before any work; raises PagehaulError."""
-    mover = MovePages(request.pid, move_all=request.move_all)
-    try:
-        mover.probe()
-        if request.kernel_shares:
-            mover.share()
-    except OSError as exc:
-        if request.move_all and exc.errno == errno.EPERM:
-            try:
-                MovePages(request.pid).probe()
-            except OSError:
-                pass
-            else:
-                raise PagehaulError(
-                    "--all needs CAP_SYS_NICE: run as root, or leave it out"
-                ) from exc
-        raise _refusal(request, exc, process) from exc
-    return mover
+def _prepare(args: argparse.Namespace) -> tuple[Request, Selection]:
+    """Check the command line against the machine; raises PagehaulError."""
+    words = list(args.words)
+    nodes: list[str] = []
+    if args.to_tier is None:
+        words, nodes = words[:-2], words[-2:]
+        if len(nodes) < 2:
+            raise UsageError("say from which nodes to which: FROM and TO, or --to-tier")
+    if args.threads is not None and args.threads < 1:
+        raise UsageError("--threads needs at least 1")
+    selection = _select(args, words)
+    plan = make_plan(*nodes) if nodes else tier_plan(args.to_tier)
+    shares = kernel_shares()
+    return Request(plan, args.move_all, args.threads or default_threads(shares), shares), selection
 
 
-class Report:
-    """The outcome as it grows, and its two ways to the user: text and JSON."""
-
-    def __init__(self, request: Request, found: int) -> None:
-        self.request = request
-        self.found = found
-        self.outcome = Outcome()
-        self.seconds = 0.0
-        self.error: str | None = None
-
-    @property
-    def complete(self) -> bool:
-        """Whether all was moved that was asked for; see the exit status in --help."""
-        asked = self.outcome.left.copy()
-        if not self.request.move_all:
-            del asked[errno.EACCES]
-        return asked.total() == 0 and self.error is None
-
-    @property
-    def gb_per_s(self) -> float:
-        """Moved bytes by wall-clock time, scanning included; GB is 10^9 bytes."""
-        return self.outcome.moved / self.seconds / 1e9 if self.seconds else 0.0
-
-    def to_json(self) -> str:
-        """Write the report as one JSON object; the user's guide names its fields."""
-        plan = self.request.plan
-        value = {
-            "pid": self.request.pid,
-            "name": self.request.name,
-            "from": list(plan.sources),
-            "to": list(plan.destinations),
-            "threads": self.request.threads,
-            "kernel_shares": self.request.kernel_shares,
-            "found_bytes": self.found,
-            "moved_bytes": self.outcome.moved,
-            "gone_bytes": self.outcome.gone,
-            "left": [
-                {
-                    "errno": errno.errorcode.get(cause, str(cause)),
-                    "reason": describe(cause),
-                    "bytes": size,
-                    "pages": size // BASE_PAGE,
-                }
-                for cause, size in self.outcome.left.most_common()
-            ],
-            "seconds": round(self.seconds, 6),
-            "gb_per_s": round(self.gb_per_s, 3),
-            "complete": self.complete,
-            "error": self.error,
-        }
-        return json.dumps(value, indent=2)
-
-    def to_text(self) -> str:
-        """Write the report for a terminal."""
-        request, outcome = self.request, self.outcome
-        how = "1 caller" if request.threads == 1 else f"{request.threads} callers"
-        if request.kernel_shares:
-            how += ", several CPUs each"
-        lines = [
-            f"moved {pages_text(outcome.moved)} of process {request.pid} ({request.name}) "
-            f"in {self.seconds:.2f} s: {self.gb_per_s:.2f} GB/s ({how})"
-        ]
-        for cause, size in outcome.left.most_common():
-            name = errno.errorcode.get(cause, str(cause))
-            lines.append(f"  stayed: {pages_text(size)}: {describe(cause)} [{name}]")
-        if outcome.gone:
-            lines.append(f"  gone meanwhile: {pages_text(outcome.gone)}")
-        return "\n".join(lines)
+def _shown(args: argparse.Namespace) -> Progress:
+    return progress(args.progress or ("none" if args.json or args.dry_run else "bar"))
 
 
-def _dry_run(request: Request, mappings: Sequence[Mapping], as_json: bool) -> None:
-    plan = request.plan
-    by_node = {node: sum(each.bytes_on([node]) for each in mappings) for node in plan.moving}
-    if as_json:
-        value = {
-            "pid": request.pid,
-            "name": request.name,
-            "from": list(plan.sources),
-            "to": list(plan.destinations),
-            "found_bytes": sum(by_node.values()),
-            "found_bytes_by_node": {str(node): size for node, size in by_node.items()},
-        }
-        print(json.dumps(value, indent=2))
-        return
-    for node, size in by_node.items():
-        print(f"process {request.pid} ({request.name}) has {pages_text(size)} on node {node}")
-
-
-def _move(
-    report: Report, process: Process, mover: MovePages, mappings: Sequence[Mapping], quiet: bool
-) -> None:
-    """Move `mappings`; the report is valid after an exception too, up to where it happened."""
-    request = report.request
-    relocator = Relocator(mover, request.plan)
-    limit = window_bytes(report.found, request.threads)
-    work = windows(process, mappings, limit, request.plan.grain)
-    progress = Progress(
-        TextColumn("moving"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=ui.console,
-        transient=True,
-        disable=quiet or not ui.console.is_terminal,
+def _work(args: argparse.Namespace) -> Report:
+    """Do what the command line says; raises PagehaulError only before there is anything to do."""
+    request, selection = _prepare(args)
+    pace = Pace(
+        request.plan.grain,
+        rate=args.rate and args.rate * 1e6,
+        max_stall=args.max_stall and args.max_stall / 1e3,
     )
-    started = time.monotonic()
-    with progress:
-        task = progress.add_task("move", total=report.found)
-
-        def settle(outcome: Outcome) -> None:
-            report.outcome.add(outcome)
-            progress.advance(task, outcome.settled)
-
-        try:
-            relocate(relocator, work, request.threads, settle)
-        finally:
-            report.seconds = time.monotonic() - started
+    with SignalStop() as stop, _shown(args) as shown:
+        work = Work(request, selection, pace, shown)
+        if args.dry_run:
+            work.count(stop)
+        else:
+            work.run(stop, args.watch)
+        return work.report
 
 
 def run(args: argparse.Namespace) -> int:
     """Run `move`; raises PagehaulError, returns the exit status that --help documents."""
-    if args.pid <= 0:
-        raise PagehaulError(f"{args.pid} is not the number of a process")
-    if args.threads is not None and args.threads < 1:
-        raise PagehaulError("--threads needs at least 1")
-    with Process(args.pid) as process:
-        plan = make_plan(args.source, args.destination)
-        _check_cpuset(process, plan)
-        mappings = [each for each in process.mappings() if each.bytes_on(plan.moving)]
-        found = sum(each.bytes_on(plan.moving) for each in mappings)
-        shares = kernel_shares()
-        threads = args.threads or default_threads(shares)
-        request = Request(args.pid, process.name(), plan, args.move_all, threads, shares)
-        if args.dry_run:
-            _dry_run(request, mappings, args.json)
-            return 0
-        mover = _probe(request, process)
-        report = Report(request, found)
-        status = 0
-        failure: PagehaulError | None = None
-        try:
-            _move(report, process, mover, mappings, args.json)
-        except OSError as exc:
-            failure = _refusal(request, exc, process)
-            report.error = str(failure)
-        except KeyboardInterrupt:
-            status = _INTERRUPTED
-            report.error = "interrupted"
-        print(report.to_json() if args.json else report.to_text())
-        if failure is not None:
-            raise failure
-        return status or (0 if report.complete else 1)
+    try:
+        report = _work(args)
+    except PagehaulError as exc:
+        if args.json:
+            print(json.dumps({"complete": False, "status": exc.status, "error": str(exc)}))
+        raise
+    if args.json:
+        print(report.count_json() if args.dry_run else report.to_json())
+    elif report.begun:
+        print(report.count_text() if args.dry_run else report.to_text())
+    if not report.stop_status and report.failure is not None:
+        raise report.failure
+    return report.status if not args.dry_run else report.stop_status

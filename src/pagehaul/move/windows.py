@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which page goes to which node, and the parts of an address space that are moved in one go."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from pagehaul.move.addrspace import Kind, Mapping, Process
+from pagehaul.move.addrspace import Kind, Process
+from pagehaul.move.mappings import Mapping
 from pagehaul.move.movepages import Addresses, Status
 
 # Target of a page that stays where it is.
@@ -16,6 +17,9 @@ STAY = -1
 # lists of the whole machine) is small beside the moving, small enough for a live progress bar.
 _SMALLEST_WINDOW = 8 << 20
 _LARGEST_WINDOW = 128 << 20
+
+# Parts of one window at most, however sparse they are, but for those of the last huge page.
+_MOST_PARTS = 4096
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,11 @@ class Window:
     page_size: int
     parts: tuple[tuple[int, int], ...]  # [start, end) in bytes
 
+    @property
+    def size(self) -> int:
+        """Bytes of all parts."""
+        return sum(end - start for start, end in self.parts)
+
     def addresses(self) -> Addresses:
         """Return the address of every page."""
         starts = np.array([start for start, _ in self.parts], np.uint64)
@@ -83,32 +92,57 @@ def window_bytes(total: int, threads: int) -> int:
 
 
 def windows(
-    process: Process, mappings: Iterable[Mapping], limit: int, grain: int
+    process: Process, mappings: Iterable[Mapping], limit: Callable[[], int], grain: int
 ) -> Iterator[Window]:
-    """Cut the present pages of `mappings` into windows of about `limit` bytes.
+    """Cut the present pages of `mappings` into windows of about `limit()` bytes each.
 
     A window is cut at multiples of `grain` (the size of a transparent huge page), so that no
     folio lies in two windows, which two threads would then try to move at the same time.
     """
-    open_parts: dict[tuple[Kind, int], list[tuple[int, int]]] = {}
+    cutters: dict[tuple[Kind, int], _Cutter] = {}
     for mapping in mappings:
         for regions in process.present(mapping):
             key = (regions.kind, regions.page_size)
-            step = max(grain, regions.page_size)
-            parts = open_parts.setdefault(key, [])
-            held = sum(end - start for start, end in parts)
-            bounds = zip(regions.starts.tolist(), regions.ends.tolist(), strict=True)
-            for start, end in bounds:
-                while start < end:
-                    room = max(limit - held, 1)
-                    cut = min(end, -(-(start + room) // step) * step)
-                    parts.append((start, cut))
-                    held += cut - start
-                    start = cut
-                    if held >= limit:
-                        yield Window(*key, tuple(parts))
-                        parts.clear()
-                        held = 0
-    for key, parts in open_parts.items():
-        if parts:
-            yield Window(*key, tuple(parts))
+            if key not in cutters:
+                cutters[key] = _Cutter(*key, limit, max(grain, regions.page_size))
+            for start, end in zip(regions.starts.tolist(), regions.ends.tolist(), strict=True):
+                yield from cutters[key].cut(start, end)
+    for cutter in cutters.values():
+        if cutter.parts:
+            yield cutter.close()
+
+
+class _Cutter:
+    """Collects parts of one kind until they are a window."""
+
+    def __init__(self, kind: Kind, page_size: int, limit: Callable[[], int], step: int) -> None:
+        self.parts: list[tuple[int, int]] = []
+        self._kind = kind
+        self._page_size = page_size
+        self._limit = limit
+        self._step = step
+        self._held = 0  # bytes of the parts
+        self._most = limit()  # bytes of this window
+
+    def cut(self, start: int, end: int) -> Iterator[Window]:
+        """Add [start, end); yield the windows that are full."""
+        while start < end:
+            if self._full and (self.parts[-1][1] - 1) // self._step != start // self._step:
+                yield self.close()
+            room = max(self._most - self._held, 1)
+            cut = min(end, -(-(start + room) // self._step) * self._step)
+            self.parts.append((start, cut))
+            self._held += cut - start
+            start = cut
+
+    @property
+    def _full(self) -> bool:
+        return self._held >= self._most or len(self.parts) >= _MOST_PARTS
+
+    def close(self) -> Window:
+        """Return the window, and begin another one."""
+        window = Window(self._kind, self._page_size, tuple(self.parts))
+        self.parts = []
+        self._held = 0
+        self._most = self._limit()
+        return window
