@@ -45,6 +45,7 @@ COMMANDS = {
     "move": Command(
         "pagehaul.move", "move pages of processes between nodes of the running kernel", alone=True
     ),
+    "clean": Command("pagehaul.clean", "remove what is in the cache", alone=True),
     "completion": Command(
         "pagehaul.completion", "print what makes a shell complete this command", alone=True
     ),
