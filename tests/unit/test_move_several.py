@@ -289,6 +289,24 @@ def test_dry_run_of_several(world: World, capsys: pytest.CaptureFixture[str]) ->
     assert not world.moved
 
 
+def test_a_signal_ends_a_dry_run(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.start(ONE)
+    world.start(TWO)
+    original = Process.numa_maps
+
+    def numa_maps(process: Process) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        return original(process)
+
+    monkeypatch.setattr(Process, "numa_maps", numa_maps)
+    assert moves(str(ONE), str(TWO), "0", "1", "--dry-run", "--json") == 130
+    result = json.loads(capsys.readouterr().out)
+    assert (result["status"], result["error"]) == (130, "interrupted")
+    assert [each["pid"] for each in result["processes"]] == [ONE]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_with_the_account_of_all(
     number: signal.Signals, world: World, capsys: pytest.CaptureFixture[str]

@@ -96,11 +96,12 @@ class Work:
         self._pace = pace
         self._progress = progress
 
-    def count(self, stop: Stop) -> None:
+    def count(self, stop: SignalStop) -> None:
         """Look what is on the FROM nodes, and move nothing."""
         for identity in self._selection.find():
             if not stop.is_set():
                 self._visit(identity, stop, dry=True)
+        self._end(stop)
 
     def run(self, stop: SignalStop, watch: float | None = None) -> None:
         """Move until a look finds no process that is new.
@@ -116,6 +117,9 @@ class Work:
             if watch is None or calm or left <= 0 or stop.wait(min(_WATCH_S, left)):
                 break
         self.report.longest = self._pace.longest
+        self._end(stop)
+
+    def _end(self, stop: SignalStop) -> None:
         self.report.stop_status = stop.status
         self.report.stop_word = stop.word
 
