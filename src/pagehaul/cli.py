@@ -22,8 +22,8 @@ def _terminate(*_: object) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (the process's own when None) and return its exit status.
 
-    0: done; 1: an error, printed as one line; 2: a wrong command line; 130: interrupted; 143:
-    terminated.
+    0: done; 1: an error, printed as one line; 2: a wrong command line; 4: no such process; 130:
+    interrupted; 143: terminated.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if not words:
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return verb.run(parser.parse_args(words[1:]))
     except PagehaulError as error:
         ui.console.print(f"[bold red]pagehaul: error:[/] {escape(str(error))}", soft_wrap=True)
-        return 1
+        return error.status
     except KeyboardInterrupt:
         ui.console.print("pagehaul: interrupted")
         return 130

@@ -14,8 +14,10 @@ from pagehaul import verbs
 _STATUSES = {
     "0": "All went well. `run` ends with the status of the command in the guest instead.",
     "1": "An error: a line says what it is and what to do. Or something failed that the verb "
-    "tests, measures or moves.",
+    "tests or measures.",
     "2": "The command line was wrong.",
+    "3": "`move`: pages stayed that were asked for.",
+    "4": "`move`: a process does not exist, or has ended.",
     "130": "Interrupted by Ctrl-C.",
     "143": "Ended by SIGTERM, with all that it had started.",
 }
@@ -118,6 +120,8 @@ def _tag(action: argparse.Action) -> str:
         value = ""
     elif action.nargs == "?":
         value = f"[{value}]"
+    elif action.nargs == "*":
+        value = f"[{value} ...]"
     elif action.nargs == "+":
         value = f"{value} [{value} ...]"
     names = ", ".join(f"\\fB{_roff(each)}\\fR" for each in action.option_strings)

@@ -43,8 +43,9 @@ COMMANDS = {
     ),
     "report": Command("pagehaul.report", "show benchmark results as tables and plots"),
     "move": Command(
-        "pagehaul.move", "move a process's pages between nodes of the running kernel", alone=True
+        "pagehaul.move", "move pages of processes between nodes of the running kernel", alone=True
     ),
+    "clean": Command("pagehaul.clean", "remove what is in the cache", alone=True),
     "completion": Command(
         "pagehaul.completion", "print what makes a shell complete this command", alone=True
     ),

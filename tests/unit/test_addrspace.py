@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pagehaul import addrspace
-from pagehaul.addrspace import BASE_PAGE, Kind, Mapping, Process, parse_numa_maps
 from pagehaul.errors import PagehaulError
+from pagehaul.move import addrspace
+from pagehaul.move.addrspace import Kind, Process
+from pagehaul.move.mappings import BASE_PAGE, Mapping, parse_numa_maps
 
 MAPS = """\
 1000-3000 r-xp 00000000 fe:00 5 /a file N0=77
@@ -31,7 +32,7 @@ NUMA_MAPS = """\
 
 
 def test_numa_maps_are_joined_with_maps() -> None:
-    assert parse_numa_maps(NUMA_MAPS, MAPS) == [
+    assert list(parse_numa_maps(NUMA_MAPS.splitlines(), MAPS.splitlines())) == [
         Mapping(0x1000, 0x3000, 4096, {1: 8192}),
         Mapping(0x5000, 0x7000, 4096, {0: 4096, 12: 8192}),
         Mapping(0x40000000, 0x40400000, 2 << 20, {0: 4 << 20}),

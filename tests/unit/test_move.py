@@ -5,6 +5,7 @@ import argparse
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -14,11 +15,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pagehaul import move
-from pagehaul.addrspace import BASE_PAGE, Kind, Mapping, Process
 from pagehaul.errors import PagehaulError
-from pagehaul.movepages import MovePages
-from pagehaul.relocate import Outcome, Relocator, Window
+from pagehaul.move import verb as move
+from pagehaul.move import work
+from pagehaul.move.addrspace import Kind, Process
+from pagehaul.move.mappings import BASE_PAGE, Mapping
+from pagehaul.move.movepages import MovePages
+from pagehaul.move.outcome import Outcome
+from pagehaul.move.relocate import Relocator
+from pagehaul.move.windows import Window
 
 MB = 1 << 20
 
@@ -120,8 +125,8 @@ def test_all_without_the_capability(victim: int, monkeypatch: pytest.MonkeyPatch
 def test_dry_run_counts_and_moves_nothing(
     victim: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mappings = [Mapping(0, MB, BASE_PAGE, {0: 5 * BASE_PAGE, 1: 7 * BASE_PAGE})] * 2
-    monkeypatch.setattr(Process, "mappings", lambda self: mappings)
+    lines = [f"{i}000 default heap N0=5 N1=7 kernelpagesize_kB={BASE_PAGE >> 10}" for i in "12"]
+    monkeypatch.setattr(Process, "numa_maps", lambda self: iter(lines))
     monkeypatch.setattr(MovePages, "_call", lambda *args: pytest.fail("called the kernel"))
     assert move.run(parse(str(victim), "0", "1", "--dry-run")) == 0
     assert f"(10 pages of {BASE_PAGE >> 10} KB) on node 0" in capsys.readouterr().out
@@ -131,19 +136,27 @@ def test_dry_run_counts_and_moves_nothing(
     assert result["found_bytes_by_node"] == {"0": 10 * BASE_PAGE}
 
 
-def outcome_is(monkeypatch: pytest.MonkeyPatch, outcome: Outcome | BaseException) -> None:
+def outcome_is(
+    monkeypatch: pytest.MonkeyPatch, outcome: Outcome | BaseException | signal.Signals
+) -> None:
     """Let the victim have 1 MB on node 0, of which `outcome` becomes."""
 
     def move_window(relocator: Relocator, window: Window) -> Outcome:
         if isinstance(outcome, BaseException):
             raise outcome
+        if isinstance(outcome, signal.Signals):
+            # While a window is moved, which then ends.
+            os.kill(os.getpid(), outcome)
+            return Outcome(moved=MB // 2)
         return outcome
 
     mappings = [Mapping(0x10000000, 0x10000000 + MB, BASE_PAGE, {0: MB})]
     window = Window(Kind.BASE, BASE_PAGE, ((0x10000000, 0x10000000 + MB),))
     monkeypatch.setattr(MovePages, "probe", lambda self: None)
-    monkeypatch.setattr(Process, "mappings", lambda self: mappings)
-    monkeypatch.setattr(move, "windows", lambda *args: iter([window]))
+    line = f"10000000 default heap N0={MB // BASE_PAGE} kernelpagesize_kB={BASE_PAGE >> 10}"
+    monkeypatch.setattr(Process, "numa_maps", lambda self: iter([line]))
+    monkeypatch.setattr(Process, "mappings", lambda self: iter(mappings))
+    monkeypatch.setattr(work, "windows", lambda *args: iter([window]))
     monkeypatch.setattr(Relocator, "move_window", move_window)
 
 
@@ -152,17 +165,18 @@ def outcome_is(monkeypatch: pytest.MonkeyPatch, outcome: Outcome | BaseException
     ("outcome", "options", "status"),
     [
         (Outcome(moved=MB), (), 0),
-        (Outcome(moved=MB - 4096, left=Counter({errno.EBUSY: 4096})), (), 1),
-        (Outcome(moved=MB - 4096, left=Counter({errno.ENOMEM: 4096})), (), 1),
+        (Outcome(moved=MB - 4096, left=Counter({errno.EBUSY: 4096})), (), 3),
+        (Outcome(moved=MB - 4096, left=Counter({errno.ENOMEM: 4096})), (), 3),
         (Outcome(moved=MB - 4096, left=Counter({errno.EACCES: 4096})), (), 0),
-        (Outcome(moved=MB - 4096, left=Counter({errno.EACCES: 4096})), ("--all",), 1),
+        (Outcome(moved=MB - 4096, left=Counter({errno.EACCES: 4096})), ("--all",), 3),
         (Outcome(moved=MB - 4096, gone=4096), (), 0),
-        (KeyboardInterrupt(), (), 130),
+        (signal.SIGINT, (), 130),
+        (signal.SIGTERM, (), 143),
     ],
 )
 def test_exit_status(
     victim: int,
-    outcome: Outcome | BaseException,
+    outcome: Outcome | signal.Signals,
     options: tuple[str, ...],
     status: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -174,7 +188,11 @@ def test_exit_status(
     assert move.run(parse(str(victim), "0", "1", *options, "--json")) == status
     result = json.loads(capsys.readouterr().out)
     assert result["complete"] == (status == 0)
-    if isinstance(outcome, Outcome):
+    assert result["status"] == status
+    if isinstance(outcome, signal.Signals):
+        assert (result["moved_bytes"], result["untried_bytes"]) == (MB // 2, MB // 2)
+        assert result["error"] in ("interrupted", "terminated")
+    else:
         assert result["moved_bytes"] == outcome.moved
         assert sum(each["bytes"] for each in result["left"]) == outcome.left.total()
 
@@ -188,6 +206,7 @@ def test_process_that_ends_in_the_middle_is_reported_with_what_was_moved(
     result = json.loads(capsys.readouterr().out)
     assert not result["complete"]
     assert "ended" in result["error"]
+    assert result["status"] == 4
 
 
 @pytest.mark.usefixtures("two_nodes")

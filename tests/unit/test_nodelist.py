@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pagehaul.errors import PagehaulError
-from pagehaul.nodelist import format_nodes, memory_nodes, parse_list, parse_nodes
+from pagehaul.move.nodelist import format_nodes, memory_nodes, parse_list, parse_nodes
 
 
 @pytest.fixture

@@ -12,19 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from pagehaul.addrspace import BASE_PAGE, Kind, Mapping, Process, Regions
-from pagehaul.movepages import UNWRITTEN, Addresses, Status
-from pagehaul.relocate import (
-    STAY,
-    Outcome,
-    Plan,
-    Relocator,
-    Window,
-    describe,
-    relocate,
-    window_bytes,
-    windows,
-)
+from pagehaul.move.addrspace import Kind, Process, Regions
+from pagehaul.move.callers import relocate
+from pagehaul.move.mappings import BASE_PAGE, Mapping
+from pagehaul.move.movepages import UNWRITTEN, Addresses, Status
+from pagehaul.move.outcome import Outcome, describe
+from pagehaul.move.relocate import Relocator
+from pagehaul.move.stop import Stop
+from pagehaul.move.windows import STAY, Plan, Window, window_bytes, windows
 
 MB = 1 << 20
 THP = 2 * MB
@@ -488,7 +483,7 @@ def test_windows_cover_everything_once_and_cut_no_huge_page() -> None:
             regions(Kind.HUGETLB, 1024 * MB, giant),
         ]
     )
-    cut = list(windows(process, [Mapping(0, 1, BASE_PAGE, {})], 8 * MB, THP))
+    cut = list(windows(process, [Mapping(0, 1, BASE_PAGE, {})], lambda: 8 * MB, THP))
     for kind, parts in ((Kind.BASE, scattered), (Kind.THP, long), (Kind.HUGETLB, giant)):
         mine = [each for each in cut if each.kind is kind]
         step = mine[0].page_size
@@ -527,6 +522,28 @@ def test_process_that_ends_in_the_middle() -> None:
     with pytest.raises(ProcessLookupError):
         relocate(Relocator(model, plan()), iter(work), 1, total.add)
     assert total == Outcome(moved=8 * MB), "windows before the end are reported"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_stop_from_outside_leaves_an_account(threads: int) -> None:
+    model = Model()
+    folios = fill(model, 256 * MB, 65536)
+    stop = Stop()
+    drawn = []
+    total = Outcome()
+
+    def work() -> Iterator[Window]:
+        for each in some_windows(64):
+            drawn.append(each)
+            yield each
+
+    def report(outcome: Outcome) -> None:
+        total.add(outcome)
+        stop.set()
+
+    relocate(Relocator(model, plan(), stop), work(), threads, report)
+    assert len(drawn) == 2 * threads, "no more are drawn than were waiting"
+    assert 0 < total.moved == 65536 * sum(folio.node == 1 for folio in folios) < 256 * MB
 
 
 def test_stopping() -> None:

@@ -1,27 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The address space of a process: its mappings, where their pages are, which are present."""
+"""A process, held so that it is no other, and which pages of its mappings are present."""
 
+import contextlib
 import enum
 import errno
 import fcntl
-import mmap
+import functools
+import itertools
 import os
-import re
+import select
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
 
 import numpy as np
 import numpy.typing as npt
 
-from pagehaul.errors import PagehaulError
-from pagehaul.movepages import Addresses
-from pagehaul.nodelist import parse_list
-
-BASE_PAGE = mmap.PAGESIZE
+from pagehaul.errors import NoProcessError, PagehaulError
+from pagehaul.move.mappings import BASE_PAGE, Mapping, parse_numa_maps
+from pagehaul.move.movepages import Addresses
+from pagehaul.move.nodelist import parse_list
 
 _THP_SIZE_FILE = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
 
@@ -40,9 +41,6 @@ _PAGEMAP_PRESENT = np.uint64(1 << 63)
 # ENOENT for its pages faster than Python handles two regions.
 _SMALL_HOLE = 16 * BASE_PAGE
 
-_NODE_FIELD = re.compile(r"N(\d+)=(\d+)")
-_SIZE_FIELD = re.compile(r"kernelpagesize_kB=(\d+)")
-
 
 class Kind(enum.Enum):
     """How the present pages of a region are mapped."""
@@ -52,26 +50,13 @@ class Kind(enum.Enum):
     HUGETLB = "hugetlb"  # each page is one hugetlb page of the mapping's size
 
 
+@functools.cache
 def thp_size() -> int:
     """Bytes of a transparent huge page that one PMD maps; 2 MB where the kernel does not say."""
     try:
         return int(_THP_SIZE_FILE.read_text())
     except (OSError, ValueError):
         return 2 << 20
-
-
-@dataclass(frozen=True)
-class Mapping:
-    """One mapping (VMA) with pages in memory."""
-
-    start: int
-    end: int
-    page_size: int  # bytes; of hugetlb pages, else the base page's
-    node_bytes: dict[int, int]  # bytes in memory on each node
-
-    def bytes_on(self, nodes: Iterable[int]) -> int:
-        """Bytes of this mapping on `nodes`."""
-        return sum(self.node_bytes.get(node, 0) for node in nodes)
 
 
 @dataclass(frozen=True)
@@ -84,31 +69,8 @@ class Regions:
     ends: Addresses
 
 
-def parse_numa_maps(numa_maps: str, maps: str) -> list[Mapping]:
-    """Join /proc/PID/numa_maps (where pages are) with /proc/PID/maps (where mappings end).
-
-    Mappings without a page in memory are left out, and so is what appears in one file only
-    because the process changed its mappings between the two reads.
-    """
-    ends = {}
-    for line in maps.splitlines():
-        first, _, last = line.partition(" ")[0].partition("-")
-        ends[int(first, 16)] = int(last, 16)
-    mappings = []
-    for line in numa_maps.splitlines():
-        fields = line.split()
-        start = int(fields[0], 16)
-        size = BASE_PAGE
-        pages: dict[int, int] = {}
-        for field in fields[2:]:
-            if match := _NODE_FIELD.fullmatch(field):
-                pages[int(match[1])] = int(match[2])
-            elif match := _SIZE_FIELD.fullmatch(field):
-                size = int(match[1]) << 10
-        if pages and start in ends:
-            node_bytes = {node: count * size for node, count in pages.items()}
-            mappings.append(Mapping(start, ends[start], size, node_bytes))
-    return mappings
+class NoMemoryError(PagehaulError):
+    """A process has no memory of its own: it is a kernel thread."""
 
 
 class Process:
@@ -117,11 +79,13 @@ class Process:
     def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
         self.pid = pid
         self._pagemap = -1
+        self._pidfd = -1
         self._can_scan = True
+        self._found = np.zeros((_SCAN_REGIONS, 3), np.uint64)
         try:
             self._dir = os.open(proc / str(pid), os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError as exc:
-            raise PagehaulError(f"there is no process {pid}") from exc
+            raise NoProcessError(f"there is no process {pid}") from exc
 
     def __enter__(self) -> Self:
         return self
@@ -132,29 +96,48 @@ class Process:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._pagemap >= 0:
-            os.close(self._pagemap)
-        os.close(self._dir)
+        for descriptor in (self._pagemap, self._pidfd, self._dir):
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def _open(self, name: str) -> int:
         return os.open(name, os.O_RDONLY, dir_fd=self._dir)
 
-    def _read(self, name: str) -> str:
+    @contextlib.contextmanager
+    def _guard(self, name: str) -> Iterator[None]:
+        """Turn what goes wrong with a file of the process's directory into PagehaulError."""
         try:
-            with open(self._open(name), encoding="utf-8", errors="replace") as file:
-                return file.read()
+            yield
         except PermissionError as exc:
             raise PagehaulError(
                 f"no permission to look into process {self.pid}: run as its user or as root"
             ) from exc
         except (FileNotFoundError, ProcessLookupError) as exc:
             if not self.alive():
-                raise PagehaulError(f"there is no process {self.pid}: it has ended") from exc
+                raise NoProcessError(f"there is no process {self.pid}: it has ended") from exc
             if isinstance(exc, ProcessLookupError):
-                return ""  # newer kernels answer so for a kernel thread, older ones with no line
+                # Newer kernels answer so for a kernel thread, older ones with no line.
+                raise self._no_memory() from exc
             raise PagehaulError(
                 f"this kernel has no /proc/PID/{name} (CONFIG_NUMA, CONFIG_PROC_PAGE_MONITOR)"
             ) from exc
+
+    def _text(self, name: str) -> TextIO:
+        return open(self._open(name), encoding="utf-8", errors="replace", newline="\n")
+
+    def _read(self, name: str) -> str:
+        with self._guard(name), self._text(name) as file:
+            return file.read()
+
+    def _lines(self, name: str) -> Iterator[str]:
+        with self._guard(name), self._text(name) as file:
+            yield from file
+
+    def _no_memory(self) -> PagehaulError:
+        what = f"process {self.pid} has no pages to move"
+        if self.alive():
+            return NoMemoryError(f"{what}: it has no memory of its own")
+        return NoProcessError(f"{what}: it has ended")
 
     def _status_field(self, field: str) -> str | None:
         for line in self._read("status").splitlines():
@@ -181,16 +164,52 @@ class Process:
         """Return the command name of the process."""
         return self._read("comm").strip()
 
-    def mappings(self) -> list[Mapping]:
-        """Read the mappings with pages in memory, ascending.
+    def exists(self) -> bool:
+        """Whether the process has its number still, as a zombie has."""
+        try:
+            os.close(self._open("stat"))
+        except OSError:
+            return False
+        return True
 
-        Raises PagehaulError for a kernel thread, a zombie, and without permission.
+    def hold(self) -> Callable[[], bool]:
+        """Return what tells fast, and to several threads, whether the process still exists.
+
+        It asks a pidfd, where the kernel has them (Linux 5.3 and newer), else exists(). Raises
+        NoProcessError when the process has ended.
         """
-        numa_maps = self._read("numa_maps")
-        if not numa_maps.strip():
-            why = "it has no memory of its own" if self.alive() else "it has ended"
-            raise PagehaulError(f"process {self.pid} has no pages to move: {why}")
-        return parse_numa_maps(numa_maps, self._read("maps"))
+        # PID may be a thread, for which there is no pidfd: then exists() has to do.
+        with contextlib.suppress(OSError):
+            self._pidfd = os.pidfd_open(self.pid)
+        if not self.exists():
+            # What the pidfd holds may be another process already.
+            raise NoProcessError(f"there is no process {self.pid}: it has ended")
+        return self.exists if self._pidfd < 0 else self._not_ended
+
+    def _not_ended(self) -> bool:
+        """Whether the pidfd is silent: it can be read when the last thread has ended."""
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return not poll.poll(0)
+
+    def numa_maps(self) -> Iterator[str]:
+        """Read the lines of numa_maps, one at a time.
+
+        Raises NoMemoryError for a kernel thread, NoProcessError for one that has ended, and
+        PagehaulError without permission, all before it returns.
+        """
+        lines = self._lines("numa_maps")
+        first = next(lines, "")
+        if not first.strip():
+            raise self._no_memory()
+        return itertools.chain((first,), lines)
+
+    def mappings(self) -> Iterator[Mapping]:
+        """Read the mappings with pages in memory, ascending, one at a time.
+
+        Raises as numa_maps() does.
+        """
+        return parse_numa_maps(self.numa_maps(), self._lines("maps"))
 
     def present(self, mapping: Mapping) -> Iterator[Regions]:
         """Present parts of `mapping`, ascending; nothing when the process has ended meanwhile."""
@@ -199,35 +218,47 @@ class Process:
             yield Regions(Kind.HUGETLB, mapping.page_size, bounds[0], bounds[1])
             return
         try:
-            if self._pagemap < 0:
-                self._pagemap = self._open("pagemap")
-            if self._can_scan:
+            if self.can_scan():
                 yield from self._scan(mapping)
             else:
                 yield from self._read_pagemap(mapping)
-        except (FileNotFoundError, ProcessLookupError):
+        except (NoProcessError, ProcessLookupError):
             return
 
-    def _scan(self, mapping: Mapping) -> Iterator[Regions]:
-        found = np.zeros((_SCAN_REGIONS, 3), np.uint64)
-        start = mapping.start
-        while start < mapping.end:
-            arg = array("Q", [0] * 12)  # struct pm_scan_arg
-            arg[0] = 8 * len(arg)
-            arg[2], arg[3] = start, mapping.end
-            arg[5], arg[6] = found.ctypes.data, len(found)
-            arg[8] = _PAGE_IS_PFNZERO  # category_inverted: present, and not the zero page
-            arg[9] = _PAGE_IS_PRESENT | _PAGE_IS_PFNZERO
-            arg[11] = _PAGE_IS_HUGE
+    def can_scan(self) -> bool:
+        """Whether the kernel has PAGEMAP_SCAN, which takes no time for what is not there.
+
+        Raises PagehaulError without permission, and NoProcessError when the process has ended.
+        """
+        if self._pagemap < 0:
+            with self._guard("pagemap"):
+                self._pagemap = self._open("pagemap")
             try:
-                count = fcntl.ioctl(self._pagemap, _PAGEMAP_SCAN, arg, True)
+                # Of nothing.
+                fcntl.ioctl(self._pagemap, _PAGEMAP_SCAN, self._scan_arg(0, 0), True)
             except OSError as exc:
                 if exc.errno not in (errno.ENOTTY, errno.EINVAL):
                     raise
                 self._can_scan = False
-                yield from self._read_pagemap(mapping)
-                return
-            yield from _split_by_kind(found[:count])
+        return self._can_scan
+
+    def _scan_arg(self, start: int, end: int) -> "array[int]":
+        """Return a struct pm_scan_arg: base pages, and huge ones marked, but the zero page."""
+        arg = array("Q", [0] * 12)
+        arg[0] = 8 * len(arg)
+        arg[2], arg[3] = start, end
+        arg[5], arg[6] = self._found.ctypes.data, len(self._found)
+        arg[8] = _PAGE_IS_PFNZERO  # category_inverted: present, and not the zero page
+        arg[9] = _PAGE_IS_PRESENT | _PAGE_IS_PFNZERO
+        arg[11] = _PAGE_IS_HUGE
+        return arg
+
+    def _scan(self, mapping: Mapping) -> Iterator[Regions]:
+        start = mapping.start
+        while start < mapping.end:
+            arg = self._scan_arg(start, mapping.end)
+            count = fcntl.ioctl(self._pagemap, _PAGEMAP_SCAN, arg, True)
+            yield from _split_by_kind(self._found[:count])
             if arg[4] <= start:  # walk_end
                 return
             start = arg[4]

@@ -14,154 +14,29 @@ fails): the nodes are queried again at the end of each window, and the array onl
 """
 
 import errno
-import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pagehaul.addrspace import BASE_PAGE, Kind, Mapping, Process
-from pagehaul.movepages import UNWRITTEN, Addresses, PageMover, Status
+from pagehaul.move.addrspace import Kind
+from pagehaul.move.mappings import BASE_PAGE
+from pagehaul.move.movepages import UNWRITTEN, Addresses, PageMover, Status
+from pagehaul.move.outcome import Outcome
+from pagehaul.move.stop import Stop
+from pagehaul.move.windows import STAY, Plan, Window
 
 Index = npt.NDArray[np.intp]
-
-# Target of a page that stays where it is.
-STAY = -1
-
-# Bytes of one window: large enough that what a call costs by itself (it drains the per-CPU page
-# lists of the whole machine) is small beside the moving, small enough for a live progress bar.
-_SMALLEST_WINDOW = 8 << 20
-_LARGEST_WINDOW = 128 << 20
 
 # A node is full when this many calls in a row answer ENOMEM and move nothing: one alone can come
 # from a large folio that found no huge page over there and could not be split.
 _FULL_AFTER = 4
 
-# Seconds before pages that were busy are tried again, once all others have moved: I/O and reclaim
-# hold a page for a moment only. More than a few bytes of them are pinned, and would be in vain.
-_BUSY_PAUSES = (0.02, 0.1, 0.5)
+# More bytes than this that are busy are pinned: to try them again would be in vain.
 _FEW_BUSY_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which node each page goes to.
-
-    As many TO as FROM nodes: the pages of the n-th FROM node go to the n-th TO node, as
-    migratepages(8) does it. Otherwise pages that are on a TO node already stay, and the others
-    are spread evenly over the TO nodes, one aligned piece of `grain` bytes after the other.
-    """
-
-    sources: tuple[int, ...]
-    destinations: tuple[int, ...]
-    grain: int
-
-    @property
-    def paired(self) -> bool:
-        """Whether each FROM node has its own TO node."""
-        return len(self.sources) == len(self.destinations)
-
-    @property
-    def moving(self) -> tuple[int, ...]:
-        """The FROM nodes whose pages do not stay."""
-        if self.paired:
-            pairs = zip(self.sources, self.destinations, strict=True)
-            return tuple(source for source, target in pairs if source != target)
-        return tuple(node for node in self.sources if node not in self.destinations)
-
-    def targets(self, addresses: Addresses, home: Status, page_size: int) -> Status:
-        """Node for each page that lies on node `home` (negative: not present), or STAY."""
-        targets = np.full(len(addresses), STAY, np.int32)
-        if self.paired:
-            for source, target in zip(self.sources, self.destinations, strict=True):
-                if source != target:
-                    targets[home == source] = target
-            return targets
-        leaving = np.isin(home, self.moving)
-        piece = addresses[leaving] // np.uint64(max(self.grain, page_size))
-        nodes = np.array(self.destinations, np.int32)
-        targets[leaving] = nodes[piece % np.uint64(len(nodes))]
-        return targets
-
-
-@dataclass(frozen=True)
-class Window:
-    """Parts of one kind of the address space that are moved in one go, ascending."""
-
-    kind: Kind
-    page_size: int
-    parts: tuple[tuple[int, int], ...]  # [start, end) in bytes
-
-    def addresses(self) -> Addresses:
-        """Return the address of every page."""
-        starts = np.array([start for start, _ in self.parts], np.uint64)
-        sizes = [(end - start) // self.page_size for start, end in self.parts]
-        counts = np.array(sizes, np.int64)
-        before = np.repeat(np.cumsum(counts) - counts, counts)
-        offsets = (np.arange(counts.sum()) - before).astype(np.uint64)
-        return np.repeat(starts, counts) + offsets * np.uint64(self.page_size)
-
-
-@dataclass
-class Outcome:
-    """What became of the pages that were to move, in bytes."""
-
-    moved: int = 0
-    gone: int = 0  # freed, swapped out or moved by somebody else meanwhile
-    left: Counter[int] = field(default_factory=Counter)  # by errno
-
-    @property
-    def settled(self) -> int:
-        """All bytes accounted for."""
-        return self.moved + self.gone + self.left.total()
-
-    def add(self, other: "Outcome") -> None:
-        """Add the figures of `other`."""
-        self.moved += other.moved
-        self.gone += other.gone
-        self.left.update(other.left)
-
-
-def window_bytes(total: int, threads: int) -> int:
-    """Size of a window when `total` bytes are shared by `threads`: several for each thread."""
-    return max(_SMALLEST_WINDOW, min(_LARGEST_WINDOW, total // (4 * threads)))
-
-
-def windows(
-    process: Process, mappings: Iterable[Mapping], limit: int, grain: int
-) -> Iterator[Window]:
-    """Cut the present pages of `mappings` into windows of about `limit` bytes.
-
-    A window is cut at multiples of `grain` (the size of a transparent huge page), so that no
-    folio lies in two windows, which two threads would then try to move at the same time.
-    """
-    open_parts: dict[tuple[Kind, int], list[tuple[int, int]]] = {}
-    for mapping in mappings:
-        for regions in process.present(mapping):
-            key = (regions.kind, regions.page_size)
-            step = max(grain, regions.page_size)
-            parts = open_parts.setdefault(key, [])
-            held = sum(end - start for start, end in parts)
-            bounds = zip(regions.starts.tolist(), regions.ends.tolist(), strict=True)
-            for start, end in bounds:
-                while start < end:
-                    room = max(limit - held, 1)
-                    cut = min(end, -(-(start + room) // step) * step)
-                    parts.append((start, cut))
-                    held += cut - start
-                    start = cut
-                    if held >= limit:
-                        yield Window(*key, tuple(parts))
-                        parts.clear()
-                        held = 0
-    for key, parts in open_parts.items():
-        if parts:
-            yield Window(*key, tuple(parts))
 
 
 @dataclass
@@ -201,16 +76,19 @@ class Batch:
 
 
 class Relocator:
-    """Moves windows; `move_window()` may be called by several threads at once."""
+    """Moves windows; `move_window()` may be called by several threads at once.
 
-    def __init__(self, mover: PageMover, plan: Plan) -> None:
+    It ends when its own `stop` is set, or the `stop` that it is given, which others may share.
+    """
+
+    def __init__(self, mover: PageMover, plan: Plan, stop: Stop | None = None) -> None:
         self._mover = mover
         self._plan = plan
         self._full: set[tuple[int, int]] = set()  # (node, page size) without room
         self._busy: list[Batch] = []  # what to try again
         self._many_busy = False
         self._lock = threading.Lock()  # of the two above
-        self.stop = threading.Event()
+        self.stop = Stop(stop)
 
     def move_window(self, window: Window) -> Outcome:
         """Move one window; raises OSError when the kernel refuses or the process has ended.
@@ -475,75 +353,3 @@ def _take_turns(choices: npt.NDArray[np.bool_]) -> Index:
     nth = np.cumsum(choices, axis=1) == turn[:, None] + 1
     column: Index = np.argmax(nth & choices, axis=1)
     return column
-
-
-def relocate(
-    relocator: Relocator,
-    work: Iterator[Window],
-    threads: int,
-    report: Callable[[Outcome], None],
-) -> None:
-    """Move all windows of `work` by `threads` callers; `report` gets each window's outcome.
-
-    Raises OSError of the first window that failed, once the windows in progress have ended.
-    """
-    try:
-        with ThreadPoolExecutor(threads, thread_name_prefix="move") as pool:
-            first = (partial(relocator.move_window, window) for window in work)
-            _run_all(pool, relocator.stop, first, 2 * threads, report)
-            for pause in _BUSY_PAUSES:
-                if not relocator.busy:
-                    break
-                relocator.pause(pause)
-                again = (partial(relocator.move_again, batch) for batch in relocator.busy)
-                _run_all(pool, relocator.stop, again, 2 * threads, report)
-    finally:
-        report(relocator.give_up())
-
-
-def _run_all(
-    pool: ThreadPoolExecutor,
-    stop: threading.Event,
-    work: Iterator[Callable[[], Outcome]],
-    limit: int,
-    report: Callable[[Outcome], None],
-) -> None:
-    """Run all of `work`, at most `limit` at once; raises the first failure when all have ended."""
-    running: set[Future[Outcome]] = set()
-    failure: BaseException | None = None
-    try:
-        more = True
-        while running or more:
-            while more and len(running) < limit:
-                move = next(work, None)
-                if move is None or failure is not None:
-                    more = False
-                else:
-                    running.add(pool.submit(move))
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                if future.exception() is None:
-                    report(future.result())
-                elif failure is None:
-                    failure = future.exception()
-    except KeyboardInterrupt:
-        stop.set()
-        for future in running:
-            if not future.cancel() and future.exception() is None:
-                report(future.result())
-        raise
-    if failure is not None:
-        raise failure
-
-
-def describe(cause: int) -> str:
-    """Say what an errno of a page that stayed means, in the words of a user."""
-    reasons = {
-        errno.EBUSY: "pinned or in use by the kernel",
-        errno.EACCES: "shared with other processes; --all moves them",
-        errno.ENOMEM: "no room on the destination",
-        errno.EINTR: "interrupted",
-        errno.EFAULT: "not a page that can be moved",
-        errno.EIO: "could not be written back",
-    }
-    return reasons.get(cause, os.strerror(cause))

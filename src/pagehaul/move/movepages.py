@@ -8,6 +8,7 @@ import ctypes
 import errno
 import os
 import platform
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -57,9 +58,15 @@ class PageMover(Protocol):
 
 
 class MovePages:
-    """move_pages(2) on the process `pid`; with `move_all` also what other processes map."""
+    """move_pages(2) on the process `pid`; with `move_all` also what other processes map.
 
-    def __init__(self, pid: int, *, move_all: bool = False) -> None:
+    The system call takes a number, which another process may get once this one has ended. So
+    `exists`, if given, is asked right before each call; when it says no, ESRCH is raised.
+    """
+
+    def __init__(
+        self, pid: int, *, move_all: bool = False, exists: Callable[[], bool] | None = None
+    ) -> None:
         number = _SYSCALL_NUMBERS.get(platform.machine())
         if number is None:
             raise PagehaulError(
@@ -68,11 +75,14 @@ class MovePages:
             )
         self._number = ctypes.c_long(number)
         self._pid = ctypes.c_long(pid)
+        self._exists = exists
         self._flags = MPOL_MF_MOVE_ALL if move_all else MPOL_MF_MOVE
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
         self._syscall.restype = ctypes.c_long
 
     def _call(self, addresses: Addresses, nodes: Status | None, status: Status) -> int:
+        if self._exists is not None and not self._exists():
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         result = self._syscall(
             self._number,
             self._pid,

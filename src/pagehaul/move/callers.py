@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Several callers of move_pages(2) at the same time, each with windows of its own."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
+
+from pagehaul.move.outcome import Outcome
+from pagehaul.move.pace import Pace
+from pagehaul.move.relocate import Batch, Relocator
+from pagehaul.move.stop import Stop
+from pagehaul.move.windows import Window
+
+# Seconds before pages that were busy are tried again, once all others have moved: I/O and reclaim
+# hold a page for a moment only.
+_BUSY_PAUSES = (0.02, 0.1, 0.5)
+
+
+def relocate(
+    relocator: Relocator,
+    work: Iterator[Window],
+    threads: int,
+    report: Callable[[Outcome], None],
+    pace: Pace | None = None,
+) -> None:
+    """Move all windows of `work` by `threads` callers, as fast as `pace` lets them.
+
+    `report` gets each window's outcome. Once the relocator's stop is set, the windows in progress
+    end and are reported; no others begin. Raises OSError of the first window that failed, once the
+    windows in progress have ended.
+    """
+
+    def paced(move: Callable[[], Outcome], size: int) -> Callable[[], Outcome]:
+        return move if pace is None else partial(pace.run, move, size, relocator.stop)
+
+    def first(window: Window) -> Callable[[], Outcome]:
+        return paced(partial(relocator.move_window, window), window.size)
+
+    def again(batch: Batch) -> Callable[[], Outcome]:
+        return paced(partial(relocator.move_again, batch), batch.size)
+
+    try:
+        with ThreadPoolExecutor(threads, thread_name_prefix="move") as pool:
+            _run_all(pool, relocator.stop, map(first, work), 2 * threads, report)
+            for pause in _BUSY_PAUSES:
+                if not relocator.busy or relocator.stop.is_set():
+                    break
+                relocator.pause(pause)
+                _run_all(pool, relocator.stop, map(again, relocator.busy), 2 * threads, report)
+    finally:
+        report(relocator.give_up())
+
+
+def _run_all(
+    pool: ThreadPoolExecutor,
+    stop: Stop,
+    work: Iterator[Callable[[], Outcome]],
+    limit: int,
+    report: Callable[[Outcome], None],
+) -> None:
+    """Run all of `work`, at most `limit` at once; raises the first failure when all have ended."""
+    running: set[Future[Outcome]] = set()
+    failure: BaseException | None = None
+    more = True
+    while running or more:
+        while more and len(running) < limit:
+            move = None if failure is not None or stop.is_set() else next(work, None)
+            if move is None:
+                more = False
+            else:
+                running.add(pool.submit(move))
+        done, running = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
+            if future.exception() is None:
+                report(future.result())
+            elif failure is None:
+                failure = future.exception()
+    if failure is not None:
+        raise failure

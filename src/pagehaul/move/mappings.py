@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The mappings of a process and where their pages are, read a line at a time."""
+
+import mmap
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+BASE_PAGE = mmap.PAGESIZE
+
+# Mappings of base pages that are no further apart than this many bytes are searched together,
+# whatever is between them: a process may have more than a million small ones.
+_SMALL_GAP = 1 << 20
+
+# Fields of numa_maps. In the name of a file, a space is written as \040.
+_FIELDS = re.compile(r" (?:N(\d+)=(\d+)|kernelpagesize_kB=(\d+))")
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """One mapping (VMA) with pages in memory."""
+
+    start: int
+    end: int
+    page_size: int  # bytes; of hugetlb pages, else the base page's
+    node_bytes: dict[int, int]  # bytes in memory on each node
+
+    def bytes_on(self, nodes: Iterable[int]) -> int:
+        """Bytes of this mapping on `nodes`."""
+        return sum(self.node_bytes.get(node, 0) for node in nodes)
+
+
+def parse_numa_maps(numa_maps: Iterable[str], maps: Iterable[str]) -> Iterator[Mapping]:
+    """Join lines of /proc/PID/numa_maps (where pages are) and of maps (where mappings end).
+
+    Both ascend, so that one line of each is held at a time. Mappings without a page in memory are
+    left out, and so is what appears in one file only because the process changed its mappings
+    between the two reads.
+    """
+    bounds = _bounds(maps)
+    low, high = next(bounds, (-1, -1))
+    for line in numa_maps:
+        size, pages = _parse_line(line)
+        if not pages:
+            continue
+        start = int(line.partition(" ")[0], 16)
+        while 0 <= low < start:
+            low, high = next(bounds, (-1, -1))
+        if low == start:
+            yield Mapping(start, high, size, {node: n * size for node, n in pages.items()})
+
+
+def _bounds(maps: Iterable[str]) -> Iterator[tuple[int, int]]:
+    for line in maps:
+        low, _, high = line.partition(" ")[0].partition("-")
+        yield int(low, 16), int(high, 16)
+
+
+def _parse_line(line: str) -> tuple[int, dict[int, int]]:
+    """Read a line of numa_maps: the size of a page, and the pages on each node."""
+    size = BASE_PAGE
+    pages: dict[int, int] = {}
+    for node, count, kilobytes in _FIELDS.findall(line):
+        if node:
+            pages[int(node)] = int(count)
+        else:
+            size = int(kilobytes) << 10
+    return size, pages
+
+
+def bytes_by_node(numa_maps: Iterable[str], nodes: Iterable[int]) -> dict[int, int]:
+    """Add up lines of /proc/PID/numa_maps: the bytes on each of `nodes`."""
+    found = dict.fromkeys(nodes, 0)
+    for line in numa_maps:
+        size, pages = _parse_line(line)
+        for node, count in pages.items():
+            if node in found:
+                found[node] += count * size
+    return found
+
+
+def spans(mappings: Iterable[Mapping], nodes: Iterable[int], wide: bool) -> Iterator[Mapping]:
+    """Join mappings with pages on `nodes` to what is searched together, as if it were one mapping.
+
+    Mappings of base pages are joined across small gaps, with `wide` across all gaps in which no
+    other pages are.
+    """
+    wanted = tuple(nodes)
+    run: Mapping | None = None
+    empty = True  # no pages lie between the run and here
+    for mapping in mappings:
+        if not mapping.bytes_on(wanted):
+            empty = False
+            continue
+        if run is not None and (
+            run.page_size == mapping.page_size == BASE_PAGE
+            and ((wide and empty) or mapping.start - run.end <= _SMALL_GAP)
+        ):
+            held = run.node_bytes
+            for node, size in mapping.node_bytes.items():
+                held[node] = held.get(node, 0) + size
+            run = Mapping(run.start, mapping.end, BASE_PAGE, held)
+        else:
+            if run is not None:
+                yield run
+            run = Mapping(mapping.start, mapping.end, mapping.page_size, dict(mapping.node_bytes))
+        empty = True
+    if run is not None:
+        yield run

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How far a move is: a bar on a terminal, or lines of JSON for a program."""
+
+import json
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.progress import Progress as RichProgress
+
+from pagehaul import ui
+from pagehaul.move.outcome import Outcome
+
+KINDS = ("bar", "json", "none")
+
+# Seconds between two lines of JSON.
+_LINE_S = 0.5
+
+
+class Progress:
+    """Shows how far a move is; this one shows nothing. All sizes are in bytes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+    def begin(self, pid: int, found: int) -> None:
+        """Go on to process `pid`, of which `found` is to move."""
+
+    def settle(self, outcome: Outcome) -> None:
+        """Add what became of some pages."""
+
+
+class Bar(Progress):
+    """A bar on stderr, where that is a terminal."""
+
+    def __init__(self) -> None:
+        self._bar = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=ui.console,
+            transient=True,
+            disable=not ui.console.is_terminal,
+        )
+        self._task = self._bar.add_task("moving", total=0)
+        self._total = 0
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def begin(self, pid: int, found: int) -> None:
+        """See Progress."""
+        self._total += found
+        self._bar.update(self._task, description=f"moving {pid}", total=self._total)
+
+    def settle(self, outcome: Outcome) -> None:
+        """See Progress."""
+        self._bar.advance(self._task, outcome.settled)
+
+
+class JsonLines(Progress):
+    """A line of JSON on stderr for each process, and twice a second while its pages move."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._last = self._started
+        self._processes = 0
+        self._pid = 0
+        self._found = 0
+        self._total = Outcome()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._write("end")
+
+    def begin(self, pid: int, found: int) -> None:
+        """See Progress."""
+        self._pid = pid
+        self._processes += 1
+        self._found += found
+        self._write("process")
+
+    def settle(self, outcome: Outcome) -> None:
+        """See Progress."""
+        self._total.add(outcome)
+        if time.monotonic() - self._last >= _LINE_S:
+            self._write("moving")
+
+    def _write(self, event: str) -> None:
+        self._last = time.monotonic()
+        line = {
+            "event": event,
+            "seconds": round(self._last - self._started, 3),
+            "pid": self._pid,
+            "processes": self._processes,
+            "found_bytes": self._found,
+            "moved_bytes": self._total.moved,
+            "gone_bytes": self._total.gone,
+            "left_bytes": self._total.left.total(),
+        }
+        print(json.dumps(line), file=sys.stderr, flush=True)
+
+
+def progress(kind: str) -> Progress:
+    """Return what shows the progress, for one of KINDS."""
+    return {"bar": Bar, "json": JsonLines, "none": Progress}[kind]()

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which page goes to which node, and the parts of an address space that are moved in one go."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pagehaul.move.addrspace import Kind, Process
+from pagehaul.move.mappings import Mapping
+from pagehaul.move.movepages import Addresses, Status
+
+# Target of a page that stays where it is.
+STAY = -1
+
+# Bytes of one window: large enough that what a call costs by itself (it drains the per-CPU page
+# lists of the whole machine) is small beside the moving, small enough for a live progress bar.
+_SMALLEST_WINDOW = 8 << 20
+_LARGEST_WINDOW = 128 << 20
+
+# Parts of one window at most, however sparse they are, but for those of the last huge page.
+_MOST_PARTS = 4096
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which node each page goes to.
+
+    As many TO as FROM nodes: the pages of the n-th FROM node go to the n-th TO node, as
+    migratepages(8) does it. Otherwise pages that are on a TO node already stay, and the others
+    are spread evenly over the TO nodes, one aligned piece of `grain` bytes after the other.
+    """
+
+    sources: tuple[int, ...]
+    destinations: tuple[int, ...]
+    grain: int
+
+    @property
+    def paired(self) -> bool:
+        """Whether each FROM node has its own TO node."""
+        return len(self.sources) == len(self.destinations)
+
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """The FROM nodes whose pages do not stay."""
+        if self.paired:
+            pairs = zip(self.sources, self.destinations, strict=True)
+            return tuple(source for source, target in pairs if source != target)
+        return tuple(node for node in self.sources if node not in self.destinations)
+
+    def targets(self, addresses: Addresses, home: Status, page_size: int) -> Status:
+        """Node for each page that lies on node `home` (negative: not present), or STAY."""
+        targets = np.full(len(addresses), STAY, np.int32)
+        if self.paired:
+            for source, target in zip(self.sources, self.destinations, strict=True):
+                if source != target:
+                    targets[home == source] = target
+            return targets
+        leaving = np.isin(home, self.moving)
+        piece = addresses[leaving] // np.uint64(max(self.grain, page_size))
+        nodes = np.array(self.destinations, np.int32)
+        targets[leaving] = nodes[piece % np.uint64(len(nodes))]
+        return targets
+
+
+@dataclass(frozen=True)
+class Window:
+    """Parts of one kind of the address space that are moved in one go, ascending."""
+
+    kind: Kind
+    page_size: int
+    parts: tuple[tuple[int, int], ...]  # [start, end) in bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes of all parts."""
+        return sum(end - start for start, end in self.parts)
+
+    def addresses(self) -> Addresses:
+        """Return the address of every page."""
+        starts = np.array([start for start, _ in self.parts], np.uint64)
+        sizes = [(end - start) // self.page_size for start, end in self.parts]
+        counts = np.array(sizes, np.int64)
+        before = np.repeat(np.cumsum(counts) - counts, counts)
+        offsets = (np.arange(counts.sum()) - before).astype(np.uint64)
+        return np.repeat(starts, counts) + offsets * np.uint64(self.page_size)
+
+
+def window_bytes(total: int, threads: int) -> int:
+    """Size of a window when `total` bytes are shared by `threads`: several for each thread."""
+    return max(_SMALLEST_WINDOW, min(_LARGEST_WINDOW, total // (4 * threads)))
+
+
+def windows(
+    process: Process, mappings: Iterable[Mapping], limit: Callable[[], int], grain: int
+) -> Iterator[Window]:
+    """Cut the present pages of `mappings` into windows of about `limit()` bytes each.
+
+    A window is cut at multiples of `grain` (the size of a transparent huge page), so that no
+    folio lies in two windows, which two threads would then try to move at the same time.
+    """
+    cutters: dict[tuple[Kind, int], _Cutter] = {}
+    for mapping in mappings:
+        for regions in process.present(mapping):
+            key = (regions.kind, regions.page_size)
+            if key not in cutters:
+                cutters[key] = _Cutter(*key, limit, max(grain, regions.page_size))
+            for start, end in zip(regions.starts.tolist(), regions.ends.tolist(), strict=True):
+                yield from cutters[key].cut(start, end)
+    for cutter in cutters.values():
+        if cutter.parts:
+            yield cutter.close()
+
+
+class _Cutter:
+    """Collects parts of one kind until they are a window."""
+
+    def __init__(self, kind: Kind, page_size: int, limit: Callable[[], int], step: int) -> None:
+        self.parts: list[tuple[int, int]] = []
+        self._kind = kind
+        self._page_size = page_size
+        self._limit = limit
+        self._step = step
+        self._held = 0  # bytes of the parts
+        self._most = limit()  # bytes of this window
+
+    def cut(self, start: int, end: int) -> Iterator[Window]:
+        """Add [start, end); yield the windows that are full."""
+        while start < end:
+            if self._full and (self.parts[-1][1] - 1) // self._step != start // self._step:
+                yield self.close()
+            room = max(self._most - self._held, 1)
+            cut = min(end, -(-(start + room) // self._step) * self._step)
+            self.parts.append((start, cut))
+            self._held += cut - start
+            start = cut
+
+    @property
+    def _full(self) -> bool:
+        return self._held >= self._most or len(self.parts) >= _MOST_PARTS
+
+    def close(self) -> Window:
+        """Return the window, and begin another one."""
+        window = Window(self._kind, self._page_size, tuple(self.parts))
+        self.parts = []
+        self._held = 0
+        self._most = self._limit()
+        return window

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Moving the pages of one process after the other."""
+
+import errno
+import time
+
+from pagehaul.errors import NoProcessError, PagehaulError
+from pagehaul.move.addrspace import NoMemoryError, Process
+from pagehaul.move.callers import relocate
+from pagehaul.move.mappings import bytes_by_node, spans
+from pagehaul.move.movepages import MovePages
+from pagehaul.move.nodelist import format_nodes
+from pagehaul.move.outcome import Outcome
+from pagehaul.move.pace import Pace
+from pagehaul.move.progress import Progress
+from pagehaul.move.relocate import Relocator
+from pagehaul.move.report import Part, Report, Request
+from pagehaul.move.selection import Identity, Selection, read_stat
+from pagehaul.move.stop import SignalStop, Stop
+from pagehaul.move.windows import Plan, windows
+
+# Seconds between two looks at processes that are watched.
+_WATCH_S = 1.0
+
+
+def _check_cpuset(process: Process, plan: Plan) -> None:
+    allowed = process.allowed_nodes()
+    if allowed is None:
+        return
+    outside = [node for node in plan.destinations if node not in allowed]
+    if outside:
+        raise PagehaulError(
+            f"the cpuset of process {process.pid} does not permit node {format_nodes(outside)}: "
+            f"it permits {format_nodes(allowed)}"
+        )
+
+
+def _refusal(request: Request, exc: OSError, process: Process) -> PagehaulError:
+    """Turn an error of move_pages(2) into a line for the user."""
+    pid = process.pid
+    if exc.errno == errno.ENOSYS:
+        return PagehaulError("this kernel has no move_pages(2) (CONFIG_NUMA, CONFIG_MIGRATION)")
+    if exc.errno == errno.ESRCH or not process.alive():
+        return NoProcessError(f"process {pid} ended while its pages were moved")
+    if exc.errno == errno.EPERM:
+        return PagehaulError(
+            f"no permission to move pages of process {pid}: "
+            "run as its user or as root (CAP_SYS_PTRACE)"
+        )
+    if exc.errno == errno.EACCES:
+        return PagehaulError(
+            f"the cpuset of process {pid} does not permit "
+            f"node {format_nodes(request.plan.destinations)} any more"
+        )
+    if exc.errno == errno.ENODEV:
+        return PagehaulError(
+            f"node {format_nodes(request.plan.destinations)} has gone offline meanwhile"
+        )
+    return PagehaulError(f"move_pages(2) on process {pid}: {exc.strerror}")
+
+
+def _probe(request: Request, process: Process) -> MovePages:
+    """Let the kernel check permission before any work; raises PagehaulError."""
+    exists = process.hold()
+    mover = MovePages(process.pid, move_all=request.move_all, exists=exists)
+    try:
+        mover.probe()
+        if request.kernel_shares:
+            mover.share()
+    except OSError as exc:
+        if request.move_all and exc.errno == errno.EPERM:
+            try:
+                MovePages(process.pid, exists=exists).probe()
+            except OSError:
+                pass
+            else:
+                raise PagehaulError(
+                    "--all needs CAP_SYS_NICE: run as root, or leave it out"
+                ) from exc
+        raise _refusal(request, exc, process) from exc
+    return mover
+
+
+class Work:
+    """Moves what a selection of processes has on the FROM nodes; `report` is valid at any time."""
+
+    def __init__(
+        self, request: Request, selection: Selection, pace: Pace, progress: Progress
+    ) -> None:
+        self.request = request
+        self.report = Report(request)
+        self.report.missing = [
+            NoProcessError(f"there is no process {pid}") for pid in selection.missing
+        ]
+        self._selection = selection
+        self._pace = pace
+        self._progress = progress
+
+    def count(self, stop: SignalStop) -> None:
+        """Look what is on the FROM nodes, and move nothing."""
+        for identity in self._selection.find():
+            if not stop.is_set():
+                self._visit(identity, stop, dry=True)
+        self._end(stop)
+
+    def run(self, stop: SignalStop, watch: float | None = None) -> None:
+        """Move until a look finds no process that is new.
+
+        With `watch`, go on so many seconds, or until a look finds nothing on the FROM nodes that
+        is to move. When `stop` is set, what the kernel has begun ends, and nothing more begins.
+        """
+        end = time.monotonic() + (watch or 0.0)
+        while True:
+            visited = self._all_once(stop)
+            left = end - time.monotonic()
+            calm = all(part.quiet(self.request.move_all) for part in visited)
+            if watch is None or calm or left <= 0 or stop.wait(min(_WATCH_S, left)):
+                break
+        self.report.longest = self._pace.longest
+        self._end(stop)
+
+    def _end(self, stop: SignalStop) -> None:
+        self.report.stop_status = stop.status
+        self.report.stop_word = stop.word
+
+    def _all_once(self, stop: Stop) -> list[Part]:
+        """Move what each process has; also of those that appear meanwhile."""
+        visited: dict[Identity, Part] = {}
+        while new := [each for each in self._selection.find() if each not in visited]:
+            for identity in new:
+                if stop.is_set():
+                    return list(visited.values())
+                visited[identity] = self._visit(identity, stop)
+        return list(visited.values())
+
+    def _visit(self, identity: Identity, stop: Stop, dry: bool = False) -> Part:
+        """Move what one process has; an error is noted in its part of the report."""
+        part = self.report.part(identity)
+        if part.ended:
+            return part
+        part.error = None
+        named = identity in self._selection.named
+        try:
+            with Process(identity.pid, self._selection.proc) as process:
+                self._look(process, identity, part)
+                if not dry:
+                    self._move(process, part, stop)
+        except NoProcessError as exc:
+            part.ended = True
+            # One that ends later was moved before; one that nobody named may end at any time.
+            if named and part.looks <= 1:
+                part.error = exc
+        except NoMemoryError as exc:
+            if named:
+                part.error = exc
+            else:
+                part.ended = True
+        except PagehaulError as exc:
+            part.error = exc
+        return part
+
+    def _look(self, process: Process, identity: Identity, part: Part) -> None:
+        """Find out how much the process has on the FROM nodes."""
+        stat = read_stat(identity.pid, self._selection.proc)
+        if stat is None or stat.born != identity.born or not process.exists():
+            raise NoProcessError(f"there is no process {identity.pid}: it has ended")
+        started = time.monotonic()
+        _check_cpuset(process, self.request.plan)
+        part.name = process.name()
+        part.look(bytes_by_node(process.numa_maps(), self.request.plan.moving))
+        part.seconds += time.monotonic() - started
+
+    def _move(self, process: Process, part: Part, stop: Stop) -> None:
+        plan = self.request.plan
+        found = sum(part.on_nodes.values())
+        relocator = Relocator(_probe(self.request, process), plan, stop)
+        self._pace.begin(found, self.request.threads)
+        self._progress.begin(process.pid, found)
+        there = spans(process.mappings(), plan.moving, process.can_scan())
+        work = windows(process, there, self._pace.window_bytes, plan.grain)
+
+        def settle(outcome: Outcome) -> None:
+            part.outcome.add(outcome)
+            self._progress.settle(outcome)
+
+        started = time.monotonic()
+        part.cut_short = True
+        try:
+            relocate(relocator, work, self.request.threads, settle, self._pace)
+            part.cut_short = stop.is_set()
+        except OSError as exc:
+            raise _refusal(self.request, exc, process) from exc
+        finally:
+            part.seconds += time.monotonic() - started
+        if not process.alive():
+            raise NoProcessError(f"process {process.pid} ended while its pages were moved")
