@@ -20,6 +20,7 @@ _LETTER = 7.2
 _LINE = 15
 # Longer labels are broken.
 LABEL_LETTERS = 20
+_HEADING_LETTERS = 40
 
 _TICKS_WIDTH = 46
 _LEAST_HEIGHT = 150
@@ -266,8 +267,10 @@ def dots(title: str, groups: Sequence[tuple[str, Sequence[Dot]]], below: str) ->
     parts = []
     y = float(_EDGE)
     for heading, group in groups:
-        parts.append(_text(0, y + 12, heading, -left, kind="group"))
-        y += 20
+        for part in textwrap.wrap(heading, _HEADING_LETTERS):
+            parts.append(_text(0, y + 12, part, -left, kind="group"))
+            y += _LINE
+        y += 5
         for dot in group:
             name = names[dot]
             middle = y + _LINE * len(name) / 2

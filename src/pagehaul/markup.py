@@ -9,6 +9,7 @@ from html import escape
 from pagehaul.chart import FONT_PX
 from pagehaul.labels import Table
 from pagehaul.palette import DARK_PAPER, LIGHT_PAPER
+from pagehaul.results import Statement
 
 _DARK = f"""--ink: #e3e6e8; --soft: #a3adb6; --paper: {DARK_PAPER};
   --line: #353c43; --stripe: #1c2126; --good: #5fd3a8; --bad: #ff8a80;"""
@@ -40,6 +41,7 @@ tbody tr:nth-child(even) {{ background: var(--stripe); }}
 .good {{ color: var(--good); }} .bad {{ color: var(--bad); }}
 .good::marker {{ content: "✓  "; }} .bad::marker {{ content: "✗  "; font-weight: bold; }}
 .verdict {{ padding-left: 1.2rem; max-width: 60rem; }} .verdict li {{ margin: .2rem 0; }}
+.verdict details {{ margin: 0; }} .verdict summary {{ font-weight: normal; }}
 svg {{ color: var(--ink); }}
 .plot {{ margin: 1.2rem 0; }} figcaption {{ font-weight: bold; font-size: .9rem; }}
 .panels {{ display: grid; gap: 1.2rem 1.5rem; align-items: start;
@@ -47,7 +49,8 @@ svg {{ color: var(--ink); }}
 .panel {{ min-width: 0; break-inside: avoid; }}
 .head, .below {{ font-size: .85rem; color: var(--soft); }} .below {{ text-align: center; }}
 .room svg {{ display: block; overflow: visible; font-size: {FONT_PX}px; }}
-.room text {{ fill: currentColor; }} .room .group {{ font-weight: bold; }}
+.room text {{ fill: currentColor; }} .room .group {{ font-weight: bold;
+  paint-order: stroke; stroke: var(--paper); stroke-width: 4px; }}
 .room line {{ stroke: currentColor; }} .room circle {{ fill: currentColor; }}
 .room .grid {{ stroke: var(--line); }} .room .one {{ stroke-width: 1.5; }}
 .room .solid {{ stroke-width: 2; }} .room .dash {{ stroke-width: 1.5; stroke-dasharray: 5 3; }}
@@ -64,6 +67,9 @@ details {{ margin: .8rem 0; }} summary {{ cursor: pointer; font-weight: bold; }}
 # A cell with more letters may be broken. A column of words, and not of figures, begins at the left.
 _LONG = 32
 _WORD = re.compile(r"[A-Za-z]{3}")
+
+# A longer statement of the verdict is a list of cells.
+_LONG_STATEMENT = 240
 
 # A shorter sentence is no longer than a reference to it.
 _LEAST_NOTE = 20
@@ -108,6 +114,23 @@ class Notes:
 
 def _sentences(text: str) -> list[str]:
     return [part for part in re.split(r"(?<=\.)\s+", text) if part]
+
+
+def verdict_list(statements: Iterable[Statement]) -> str:
+    """Return the verdict as a list; of a long statement only the first sentence is not folded."""
+    told = "\n".join(
+        f'<li class="{"good" if statement.good else "bad"}">{_folded(statement.text)}</li>'
+        for statement in statements
+    )
+    return f'<ul class="verdict">\n{told}\n</ul>'
+
+
+def _folded(text: str) -> str:
+    first, *others = _sentences(text)
+    if len(text) <= _LONG_STATEMENT or not others:
+        return escape(text)
+    rest = escape(" ".join(others))
+    return f"{escape(first)}\n<details><summary>All of them</summary>{rest}</details>"
 
 
 def html_table(table: Table, heading: str, notes: Notes | None = None) -> str:

@@ -6,7 +6,7 @@ from html import escape
 
 from pagehaul import plots, questions, scaling
 from pagehaul.labels import Table
-from pagehaul.markup import CSS, Notes, bare_table, html_table
+from pagehaul.markup import CSS, Notes, bare_table, html_table, verdict_list
 from pagehaul.published_tables import all_published_tables, published_table
 from pagehaul.results import Results, Statement
 from pagehaul.tables import by_model, experiment_table
@@ -90,11 +90,7 @@ class _Run:
 
     def html(self, notes: Notes, verdict: Sequence[Statement]) -> list[str]:
         """Return the verdict, the picture, and a section for each question."""
-        sentences = "\n".join(
-            f'<li class="{"good" if statement.good else "bad"}">{escape(statement.text)}</li>'
-            for statement in verdict
-        )
-        parts = [f'<ul class="verdict">\n{sentences}\n</ul>']
+        parts = [verdict_list(verdict)]
         shown = self._picture()
         if shown is not None:
             parts.append(shown.plot)

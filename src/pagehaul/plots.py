@@ -74,13 +74,14 @@ def _panels(experiment: str, rows: Sequence[Row], quantity: Quantity) -> list[Pa
         mine = [row for row in seen if row.condition == condition]
         sizes = sorted({row.folio_kb for row in mine})
         of_size = {size: [row for row in mine if row.folio_kb == size] for size in sizes}
-        by_folios = [size for size in sizes if quantity.curve and _places(of_size[size]) > 2]
+        by_folios = [
+            size for size in sizes if quantity.curve and _is_curve(of_size[size], "folios")
+        ]
         for size in by_folios:
             panels.append(_by_folios(experiment, of_size[size], rows, quantity))
         others = [row for row in mine if row.folio_kb not in by_folios]
         single = all(_places(of_size[size]) == 1 for size in sizes if size not in by_folios)
-        several = len({row.folio_kb for row in others}) >= _LEAST_PLACES
-        if quantity.curve and single and several:
+        if quantity.curve and single and _is_curve(others, "folio_kb"):
             panels.append(_by_size(others, rows, quantity))
         else:
             left += others
@@ -94,6 +95,12 @@ def _is_first(head: Column) -> bool:
 
 def _places(rows: Sequence[Row]) -> int:
     return len({row.folios for row in rows})
+
+
+def _is_curve(mine: Sequence[Row], by: str) -> bool:
+    """Whether rows are at enough places for lines, and no column has two at one place."""
+    keys = [(column_of(row), getattr(row, by)) for row in mine]
+    return len({place for _, place in keys}) >= _LEAST_PLACES and len(set(keys)) == len(keys)
 
 
 def _mark(at: float, row: Row, rows: Sequence[Row], quantity: Quantity) -> Mark | None:

@@ -30,6 +30,9 @@ HEADS = [
 ]
 
 
+LONG = "a reason with a name that is longer than a narrow page is wide"
+
+
 def varied() -> list[Row]:
     """Rows of many shapes, several cells of one size among them, and labels that are long."""
     rows = []
@@ -48,7 +51,11 @@ def varied() -> list[Row]:
         rows += [vanilla(**what), cell("serial", 2.0, **what)]
         rows.append(cell("parallel", 6.0, threads=4, settings=dict(AUTOMATIC), **what))
         rows.append(cell("parallel", 1.0, threads=4, settings={"batch_pages": "65536"}, **what))
-    for reason in ("demotion", "promotion", "a reason with a name that is long"):
+    for reason in (
+        "demotion",
+        "promotion",
+        "a reason with a name that is longer than a narrow page is wide",
+    ):
         what = {"experiment": "reasons", "condition": reason, "pages_moved": 32.0}
         rows.append(vanilla(**what))
         settings = {"batch_pages": "8192", "placement": "spread", "priority": "high"}
@@ -85,6 +92,12 @@ def test_no_line_is_vertical_where_several_cells_have_one_size() -> None:
     assert "folios of 4 KB" in text and "Instructions for a page" in text
     assert strokes(text, "solid")
     assert all(x1 < x2 for x1, _, x2, _ in strokes(text, "solid"))
+
+
+def test_cells_that_were_measured_twice_are_dots() -> None:
+    rows = [row for row in varied() if row.experiment == "folio-size"]
+    text = drawn(ran(*rows, *rows), "folio-size")
+    assert strokes(text, "solid") == [] and text.count("<circle") == 16
 
 
 def test_several_figures_at_one_place_are_no_line() -> None:
@@ -203,8 +216,9 @@ def test_lines_and_dots_are_named_where_they_are() -> None:
     assert "<legend" not in text and "folios of 64 KB" in text and "folios of 2 MB" in text
     # A long name is broken, not cut.
     reasons = drawn(made, "reasons")
-    parts = re.findall(r"<text[^>]*>(.*?)</text>", reasons)
-    assert max(len(part) for part in parts if "a reason" not in part) <= chart.LABEL_LETTERS + 2
+    parts = re.findall(r"<text (?!class=.group)[^>]*>(.*?)</text>", reasons)
+    assert max(map(len, parts)) <= chart.LABEL_LETTERS
+    assert LONG in " ".join(re.findall(r'<text class="group"[^>]*>(.*?)</text>', reasons))
     assert "spread" in " ".join(parts) and "high" in " ".join(parts)
     assert "100.00x" in parts and "0.01x" in parts
 

@@ -14,7 +14,18 @@ from pagehaul.experiments import Shape
 from pagehaul.experiments.policy import AUTOMATIC, forced
 from pagehaul.labels import shape_label
 from pagehaul.published_tables import published_table
-from pagehaul.results import Hog, Integrity, Remap, Results, Row, Touch, Touches, compare, dump
+from pagehaul.results import (
+    Hog,
+    Integrity,
+    Remap,
+    Results,
+    Row,
+    Statement,
+    Touch,
+    Touches,
+    compare,
+    dump,
+)
 from pagehaul.tables import experiment_table
 
 
@@ -558,6 +569,15 @@ def test_the_page_begins_with_verdict_and_picture() -> None:
     assert places == sorted(places)
     # It is of folio-count, whose section has no second one.
     assert "<svg" not in page[places[2] : page.index("folio-size: ")]
+
+
+def test_a_long_statement_is_folded_after_its_first_sentence() -> None:
+    cells = ", ".join(f"4 KB x {number} 0.90" for number in range(60))
+    long = Statement(f"Slowest: 0.90x; 60 of 60 cells are below 0.98. batch: {cells}.", False)
+    text = report.page([replace(results(), verdict=(long, Statement("Short. Good.", True)))])
+    assert '<li class="bad">Slowest: 0.90x; 60 of 60 cells are below 0.98.\n<details>' in text
+    assert f"batch: {cells}.</details></li>" in text
+    assert '<li class="good">Short. Good.</li>' in text
 
 
 def test_profiles_have_a_place() -> None:
