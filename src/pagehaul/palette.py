@@ -7,6 +7,7 @@ settings were tried. Text in any of these colours can be read on light and on da
 
 import colorsys
 import math
+from functools import cache
 from typing import NamedTuple
 
 from pagehaul.experiments.policy import AUTOMATIC
@@ -74,6 +75,7 @@ def _made(hue: float, saturation: float, shade: int) -> Colour:
     return Colour(*found)
 
 
+@cache
 def _of_luminance(hue: float, saturation: float, wanted: float) -> str:
     """Return the colour of a hue that is as light as wanted."""
     low, high = 0.0, 1.0

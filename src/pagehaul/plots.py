@@ -19,7 +19,7 @@ from pagehaul.labels import (
     without,
 )
 from pagehaul.palette import colour
-from pagehaul.quantities import Quantity, figure, of_experiment
+from pagehaul.quantities import Figure, Quantity, figure, of_experiment
 from pagehaul.results import Results, Row
 
 # Fewer places are dots: a line would tell nothing of what is between them.
@@ -103,10 +103,7 @@ def _is_curve(mine: Sequence[Row], by: str) -> bool:
     return len({place for _, place in keys}) >= _LEAST_PLACES and len(set(keys)) == len(keys)
 
 
-def _mark(at: float, row: Row, rows: Sequence[Row], quantity: Quantity) -> Mark | None:
-    found = figure(row, rows, quantity)
-    if found is None:
-        return None
+def _mark(at: float, row: Row, found: Figure) -> Mark:
     tip = f"{case_text(row)}, {column_label(column_of(row))}: {found.ratio:.3g}x"
     return Mark(at, found.ratio, found.low, found.high, tip)
 
@@ -117,10 +114,14 @@ def _lines(mine: Sequence[Row], rows: Sequence[Row], quantity: Quantity, by: str
     drawn = []
     for head in columns(mine):
         of_head = [row for row in mine if column_of(row) == head]
-        marks = [_mark(math.log2(getattr(row, by)), row, rows, quantity) for row in of_head]
-        found = sorted((mark for mark in marks if mark is not None), key=lambda mark: mark.at)
-        if found:
-            drawn.append(Line(column_label(without(head, shared)), colour(head), tuple(found)))
+        marks = [
+            _mark(math.log2(getattr(row, by)), row, found)
+            for row in of_head
+            if (found := figure(row, rows, quantity)) is not None
+        ]
+        marks.sort(key=lambda mark: mark.at)
+        if marks:
+            drawn.append(Line(column_label(without(head, shared)), colour(head), tuple(marks)))
     return drawn
 
 
@@ -177,12 +178,11 @@ def _dots(mine: Sequence[Row], rows: Sequence[Row], quantity: Quantity) -> list[
     shared = common_settings(columns(rows))
     groups: dict[str, list[Dot]] = {}
     for row in mine:
-        mark = _mark(0, row, rows, quantity)
         found = figure(row, rows, quantity)
-        if mark is not None and found is not None:
+        if found is not None:
             head = column_of(row)
             label = column_label(without(head, shared))
-            dot = Dot(label, colour(head), mark, found.text)
+            dot = Dot(label, colour(head), _mark(0, row, found), found.text)
             groups.setdefault(case_label(row), []).append(dot)
     panels: list[list[tuple[str, list[Dot]]]] = []
     room = 0

@@ -39,18 +39,15 @@ def question_of(experiment: str, rows: Sequence[Row]) -> str:
 
 def tables(results: Results) -> dict[str, Table]:
     """Return the table of each question that was asked, in their order."""
-    makers: dict[str, Callable[[Results], Table]] = {
+    ours = compared([row for row in results.rows if row.experiment not in _APART])
+    makers: dict[str, Callable[[Sequence[Row], Results], Table]] = {
         FAST: _fast,
         LOSES: _loses,
         COSTS: _costs,
         DMA: _dma,
     }
-    made = {question: maker(results) for question, maker in makers.items()}
+    made = {question: maker(ours, results) for question, maker in makers.items()}
     return {question: table for question, table in made.items() if table.rows}
-
-
-def _ours(results: Results) -> list[Row]:
-    return compared([row for row in results.rows if row.experiment not in _APART])
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[tuple[dict[str, str], list[Row]]]:
@@ -67,8 +64,9 @@ def _where(row: Row) -> str:
     return f"{case_text(row)}, {column_label(shared_column_of(row))}"
 
 
-def _fast(results: Results) -> Table:
-    timed = [row for row in _ours(results) if row.instructions_per_page is None]
+def _fast(ours: Sequence[Row], results: Results) -> Table:
+    del results
+    timed = [row for row in ours if row.instructions_per_page is None]
     rows = [row for row in timed if not row.channels]
     lines = []
     for names, found in _parts(rows):
@@ -93,9 +91,10 @@ def unsure(row: Row) -> bool:
     return low is not None and high is not None and low < 1.0 < high
 
 
-def _loses(results: Results) -> Table:
+def _loses(ours: Sequence[Row], results: Results) -> Table:
+    del results
     lines = []
-    for names, found in _parts(_ours(results)):
+    for names, found in _parts(ours):
         worst = min(found, key=ratio)
         lost = [row for row in found if ratio(row) < LEAST]
         lines.append(
@@ -118,11 +117,12 @@ def _loses(results: Results) -> Table:
     return table_of(LOSES, caption, lines)
 
 
-def _costs(results: Results) -> Table:
+def _costs(ours: Sequence[Row], results: Results) -> Table:
     lines = []
-    for names, found in _parts(_ours(results)):
+    for names, found in _parts(ours):
+        rows = results.of(found[0].experiment)
         for quantity in _COSTS:
-            lines += [{**names, **cells} for cells in _worst(found, results, quantity)]
+            lines += [{**names, **cells} for cells in _worst(found, rows, quantity)]
     caption = (
         "By the unmodified kernel's in the same case; below 1 is better. The worst cell is named, "
         "with its own figure."
@@ -130,9 +130,9 @@ def _costs(results: Results) -> Table:
     return table_of(COSTS, caption, lines)
 
 
-def _worst(found: Sequence[Row], results: Results, quantity: Quantity) -> list[dict[str, str]]:
+def _worst(found: Sequence[Row], rows: Sequence[Row], quantity: Quantity) -> list[dict[str, str]]:
     """Return the cells about one quantity, none where it was not seen."""
-    seen = [(row, each) for row in found if (each := figure(row, results.rows, quantity))]
+    seen = [(row, each) for row in found if (each := figure(row, rows, quantity))]
     if not seen:
         return []
     row, worst = max(seen, key=lambda pair: pair[1].ratio)
@@ -148,12 +148,12 @@ def _worst(found: Sequence[Row], results: Results, quantity: Quantity) -> list[d
     ]
 
 
-def _dma(results: Results) -> Table:
-    rows = [row for row in _ours(results) if row.channels]
+def _dma(ours: Sequence[Row], results: Results) -> Table:
     lines = []
-    for names, found in _parts(rows):
+    for names, found in _parts([row for row in ours if row.channels]):
         best = max(found, key=ratio)
-        spent = [each.ratio for row in found if (each := figure(row, results.rows, CPU_TIME))]
+        rows = results.of(found[0].experiment)
+        spent = [each.ratio for row in found if (each := figure(row, rows, CPU_TIME))]
         lines.append(
             {
                 **names,
