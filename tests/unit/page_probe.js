@@ -47,16 +47,17 @@ function overflows(view) {
 	return found;
 }
 
-// Tables whose last column cannot be scrolled to.
+// Boxes whose last column, or right edge, cannot be scrolled to.
 function unreachable(view) {
 	const found = [];
 	for (const box of view.document.querySelectorAll(".wide")) {
 		if (!shown(box))
 			continue;
 		box.scrollLeft = box.scrollWidth;
-		const last = box.querySelector("th:last-child").getBoundingClientRect();
+		const column = box.querySelector("th:last-child");
+		const last = (column || box.firstElementChild).getBoundingClientRect();
 		const room = box.getBoundingClientRect();
-		if (last.right > room.right + CLOSE || last.left < room.left - CLOSE)
+		if (last.right > room.right + CLOSE || (column && last.left < room.left - CLOSE))
 			found.push(name(box));
 		box.scrollLeft = 0;
 	}

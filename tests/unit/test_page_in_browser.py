@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from test_virtual_tables import everything, scaled
 from test_virtual_tables import ran as made_of
 from whole_run import whole_run
 
-from pagehaul import host, report
+from pagehaul import flame, host, report
 from pagehaul.results import Results
 
 WIDTHS = (1400, 900, 420)
@@ -70,10 +71,18 @@ def looked_at(page: str, directory: Path, *options: str) -> list[dict[str, Any]]
     return looks
 
 
+def profiled() -> Results:
+    """A run with the picture of a profile, which is wider than most pages."""
+    drawn = flame.picture({("a_function", "another_function"): 3, ("a_function",): 5})
+    made = results()
+    profiles = [{"title": "a profile", "html": drawn}]
+    return replace(made, environment={**made.environment, "profiles": profiles})
+
+
 RUNS = {
     "host": lambda: [results()],
     "virtual": lambda: [everything()],
-    "varied, two runs": lambda: [made_of(*varied()), results()],
+    "varied, two runs": lambda: [made_of(*varied()), profiled()],
     "whole, host": lambda: [whole_run(model=None, quick=False)],
     "whole, virtual": lambda: [whole_run(model="plain", quick=True)],
 }
