@@ -37,16 +37,20 @@ def _merge(chains: Mapping[tuple[str, ...], int]) -> _Frame:
 
 
 def picture(chains: Mapping[tuple[str, ...], int]) -> str:
-    """Return an SVG of chains, the outermost function first, with their times in ps."""
+    """Return an SVG of chains, the outermost function first, with their times in ps.
+
+    Its box scrolls where the page is narrower: names of functions keep their size.
+    """
     root = _merge(chains)
     levels = root.depth()
     parts: list[str] = []
     _draw(root, 0.0, 0, levels, root.value or 1, parts)
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {levels * _HEIGHT}" role="img" font-size="11" '
+        '<div class="wide" tabindex="0">'
+        f'<svg width="{_WIDTH}" height="{levels * _HEIGHT}" role="img" font-size="11" '
         'font-family="monospace" aria-label="where the time went">\n'
         + "\n".join(parts)
-        + "\n</svg>"
+        + "\n</svg></div>"
     )
 
 

@@ -12,6 +12,9 @@ from pagehaul.results import METHODS, Row
 ALL_CPUS = 0
 HALF_OF_CPUS = -1
 QUARTER_OF_CPUS = -2
+# Methods without the feature, which have no settings.
+_PLAIN = ("serial", "callers")
+
 _ANY_SIZE = {
     ALL_CPUS: ("all CPUs", "a caller a CPU"),
     HALF_OF_CPUS: ("half of the CPUs", "a caller for two CPUs"),
@@ -136,3 +139,17 @@ def order(column: Column) -> tuple[bool, int, int, int, bool]:
 def columns(rows: Sequence[Row]) -> list[Column]:
     """Return the columns of an experiment, in order()."""
     return sorted(dict.fromkeys(column_of(row) for row in rows), key=order)
+
+
+def common_settings(heads: Sequence[Column]) -> tuple[tuple[str, str], ...]:
+    """Return the settings that need not be in the head of each column."""
+    ours = [dict(head.settings).items() for head in heads if head.method not in _PLAIN]
+    shared = [item for item in ours[0] if all(item in each for each in ours)] if ours else []
+    # The name of a choice is shorter than its settings.
+    named = any(dict(head.settings) in (FORCED, AUTOMATIC) for head in heads)
+    return () if named else tuple(shared)
+
+
+def without(head: Column, common: Sequence[tuple[str, str]]) -> Column:
+    """Return a column without settings that are told elsewhere."""
+    return head._replace(settings=tuple(item for item in head.settings if item not in common))

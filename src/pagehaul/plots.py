@@ -1,261 +1,221 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The plots of a report: SVG to be put into a page, readable on light and on dark."""
+"""The plots of a report: what each experiment's table is about, as a picture for the page."""
 
-import io
+import math
 from collections.abc import Sequence
-from typing import Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
-
-from pagehaul import fault_tables, judge_tables, published, scaling, validation
+from pagehaul import chart, published, scaling
+from pagehaul.chart import Dot, Line, Mark, Panel
 from pagehaul.labels import (
     Column,
     case_label,
+    case_text,
     column_label,
     column_of,
     columns,
+    common_settings,
     cpus_label,
     size_label,
+    without,
 )
+from pagehaul.palette import colour
+from pagehaul.quantities import Figure, Quantity, figure, of_experiment
 from pagehaul.results import Results, Row
-from pagehaul.scaling_plot import scaling_figure
-from pagehaul.tables import path_ratio
 
-# Their tables are no ratios to the unmodified kernel.
-_WITHOUT = (*fault_tables.MAKERS, validation.NAME, judge_tables.NAME)
+# Fewer places are dots: a line would tell nothing of what is between them.
+_LEAST_PLACES = 3
 
-# Text and axes take the page's own colour: this one is replaced by CSS's currentColor.
-_INK = "#010203"
+# No panel of dots is longer, if its cases can be told apart.
+_MOST_DOTS = 24
 
-# Mid-tones, which both white and black set off.
-_COLOURS = ("#e07b39", "#3a86c8", "#c04a8b", "#7a9a01", "#a06cd5", "#8d6e53")
-_BATCH = "#1f9e89"
-_OFF = "#8a8a8a"
-_CALLERS = ("#b08d2b", "#d1603d", "#9c5c2e")
-
-# So many labels fit beside each other below a plot.
-_LEVEL_LABELS = 5
-
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "text.color": _INK,
-    "axes.edgecolor": _INK,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-}
+# What one thread of theirs is, and what any other number.
+_PUBLISHED = ("batch", "parallel")
 
 
 def plot(results: Results, experiment: str) -> str:
-    """Return the SVG element of an experiment's plot, "" for one that has none.
+    """Return the element with an experiment's picture, "" for one that has none.
 
     The results are those of one machine model. But for scaling, the plot is of the largest machine.
     """
     rows = results.of(experiment)
-    if experiment in _WITHOUT or not rows:
+    if not rows:
         return ""
-    # The salt makes the names that the SVG gives its parts differ from those of other plots.
-    salt = f"{experiment} {rows[0].clock} {rows[0].model}"
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}):
-        figure = _figure(experiment, rows)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    svg = text.getvalue()
-    return svg[svg.index("<svg") :].replace(_INK, "currentColor")
-
-
-def _figure(experiment: str, rows: Sequence[Row]) -> Figure:
+    model = f", model {rows[0].model}" if rows[0].model else ""
     if experiment == scaling.NAME:
-        return scaling_figure(rows, _INK, _OFF, _COLOURS)
-    machines = {row.cpus for row in rows}
-    rows = [row for row in rows if row.cpus == max(machines)]
-    if any(row.instructions_per_page is not None for row in rows):
-        figure = _path_length(rows)
-    elif experiment == "folio-count":
-        figure = _folio_count(rows)
-    elif experiment == "folio-size":
-        figure = _folio_size(rows)
+        title = "One caller with helpers (solid), plain callers (dashed)"
+        drawn = _scaling(rows)
+        title += f"{model}; speed by that of one plain caller"
     else:
-        figure = _bars(rows)
-    if rows[0].clock == "virtual":
-        where = f"model {rows[0].model}, {cpus_label(rows[0].cpus)}"
-        figure.suptitle(where, x=0.01, ha="left", fontsize=9)
-    return figure
+        most = max(row.cpus for row in rows)
+        rows = [row for row in rows if row.cpus == most]
+        drawn = [
+            panel
+            for quantity in of_experiment(experiment, rows)
+            for panel in _panels(experiment, rows, quantity)
+        ]
+        where = f" ({cpus_label(most)}{model})" if most else model
+        title = f"{experiment}, by the unmodified kernel's figure{where}"
+        shared = common_settings(columns(rows))
+        if shared:
+            title += "; " + ", ".join(f"{name} {value}" for name, value in shared)
+    return chart.figure(title, drawn) if drawn else ""
 
 
-def _colour(column: Column, heads: Sequence[Column]) -> str:
-    method = column.method
-    if method == "serial":
-        return _OFF
-    if method == "batch" and not column.settings:
-        return _BATCH
-    if method == "callers":
-        alike = [head for head in heads if head.method == method]
-        return _CALLERS[alike.index(column) % len(_CALLERS)]
-    others = [
-        head
-        for head in heads
-        if head.method in ("threads", "parallel", "dma", "hybrid")
-        or (head.method == "batch" and head.settings)
-    ]
-    return _COLOURS[others.index(column) % len(_COLOURS)]
+def _panels(experiment: str, rows: Sequence[Row], quantity: Quantity) -> list[Panel]:
+    """Return the panels of a quantity: lines by folios or by size where there are enough of them.
+
+    All other cells are dots.
+    """
+    heads = [head for head in columns(rows) if not _is_first(head)]
+    seen = [row for row in rows if column_of(row) in heads]
+    panels: list[Panel | None] = []
+    left: list[Row] = []
+    for condition in dict.fromkeys(row.condition for row in seen):
+        mine = [row for row in seen if row.condition == condition]
+        sizes = sorted({row.folio_kb for row in mine})
+        of_size = {size: [row for row in mine if row.folio_kb == size] for size in sizes}
+        by_folios = [
+            size for size in sizes if quantity.curve and _is_curve(of_size[size], "folios")
+        ]
+        for size in by_folios:
+            panels.append(_by_folios(experiment, of_size[size], rows, quantity))
+        others = [row for row in mine if row.folio_kb not in by_folios]
+        single = all(_places(of_size[size]) == 1 for size in sizes if size not in by_folios)
+        if quantity.curve and single and _is_curve(others, "folio_kb"):
+            panels.append(_by_size(others, rows, quantity))
+        else:
+            left += others
+    return [panel for panel in panels if panel is not None] + _dots(left, rows, quantity)
 
 
-def _compared(rows: Sequence[Row]) -> list[Column]:
-    """All columns but the baseline, whose ratio is 1 everywhere."""
-    heads = columns(rows)
-    return heads[1:] if heads and heads[0][1] == "serial" else heads
+def _is_first(head: Column) -> bool:
+    """Whether a column is the baseline, whose ratio is 1 everywhere."""
+    return head.kernel == "vanilla" and head.method == "serial"
 
 
-def _ratio_axis(axes: Axes) -> None:
-    axes.axhline(1.0, color=_INK, linewidth=0.8)
-    axes.set_ylabel("speed, vanilla = 1")
-    axes.grid(axis="y", color=_OFF, alpha=0.3, linewidth=0.6)
-    axes.set_ylim(bottom=0)
+def _places(rows: Sequence[Row]) -> int:
+    return len({row.folios for row in rows})
 
 
-def _log_axis(axes: Axes, places: Sequence[int], labels: Sequence[str]) -> None:
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(list(places)))
-    axes.xaxis.set_major_formatter(FixedFormatter(list(labels)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.tick_params(axis="x", labelrotation=45)
+def _is_curve(mine: Sequence[Row], by: str) -> bool:
+    """Whether rows are at enough places for lines, and no column has two at one place."""
+    keys = [(column_of(row), getattr(row, by)) for row in mine]
+    return len({place for _, place in keys}) >= _LEAST_PLACES and len(set(keys)) == len(keys)
 
 
-def _lines(axes: Axes, rows: Sequence[Row], heads: Sequence[Column], by: str) -> None:
-    """Ratios with the slowest and the fastest, by folio size or by number of folios."""
-    for head in _compared(rows):
-        mine = [row for row in rows if column_of(row) == head and row.vs_vanilla is not None]
-        mine.sort(key=lambda row: getattr(row, by))
-        places = [getattr(row, by) for row in mine]
-        medians = [row.vs_vanilla or 0.0 for row in mine]
-        low = [m - (row.vs_vanilla_min or m) for row, m in zip(mine, medians, strict=True)]
-        high = [(row.vs_vanilla_max or m) - m for row, m in zip(mine, medians, strict=True)]
-        colour = _colour(head, heads)
-        axes.plot(places, medians, "o-", color=colour, markersize=4, label=column_label(head))
-        axes.errorbar(places, medians, yerr=[low, high], fmt="none", ecolor=colour, alpha=0.4)
+def _mark(at: float, row: Row, found: Figure) -> Mark:
+    tip = f"{case_text(row)}, {column_label(column_of(row))}: {found.ratio:.3g}x"
+    return Mark(at, found.ratio, found.low, found.high, tip)
 
 
-def _legend(axes: Axes) -> None:
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+def _lines(mine: Sequence[Row], rows: Sequence[Row], quantity: Quantity, by: str) -> list[Line]:
+    """Return a line for each column, over sizes or over numbers of folios."""
+    shared = common_settings(columns(rows))
+    drawn = []
+    for head in columns(mine):
+        of_head = [row for row in mine if column_of(row) == head]
+        marks = [
+            _mark(math.log2(getattr(row, by)), row, found)
+            for row in of_head
+            if (found := figure(row, rows, quantity)) is not None
+        ]
+        marks.sort(key=lambda mark: mark.at)
+        if marks:
+            drawn.append(Line(column_label(without(head, shared)), colour(head), tuple(marks)))
+    return drawn
 
 
-def _folio_count(rows: Sequence[Row]) -> Figure:
-    sizes = sorted({row.folio_kb for row in rows})
-    figure = Figure(figsize=(9.5, 3.4 * len(sizes)), layout="constrained")
-    heads = columns(rows)
-    for axes, folio_kb in zip(figure.subplots(len(sizes), squeeze=False)[:, 0], sizes, strict=True):
-        mine = [row for row in rows if row.folio_kb == folio_kb]
-        _lines(axes, mine, heads, "folios")
-        ratios = published.by_folio_count(folio_kb)
-        places = {row.folios for row in mine}
-        for head in _compared(mine):
-            # One thread of theirs is a batch copied by a single helper.
-            if head[1] not in ("batch", "parallel"):
-                continue
-            points = sorted((n, r) for (n, count), r in ratios.items() if count == head[2])
-            if points:
-                axes.plot(
-                    [n for n, _ in points],
-                    [r for _, r in points],
-                    "--",
-                    color=_colour(head, heads),
-                    linewidth=1,
-                    label=f"published, {head[2]} thr.",
-                )
-                places |= {n for n, _ in points}
-        # The published tables count in steps that a logarithmic axis has no room to name.
-        named = [n for n in sorted(places) if n & (n - 1) == 0]
-        _log_axis(axes, named, [f"{n:,}" for n in named])
-        _ratio_axis(axes)
-        axes.set_xlabel(f"folios of {size_label(folio_kb)}")
-        _legend(axes)
-    return figure
+def _title(mine: Sequence[Row], quantity: Quantity) -> str:
+    """Return the title of a panel, with what its rows have in common."""
+    return ", ".join(filter(None, (quantity.name, mine[0].condition)))
 
 
-def _folio_size(rows: Sequence[Row]) -> Figure:
-    figure = Figure(figsize=(9.5, 3.6), layout="constrained")
-    axes = figure.subplots()
-    _lines(axes, rows, columns(rows), "folio_kb")
-    sizes = sorted({row.folio_kb for row in rows})
-    _log_axis(axes, sizes, [size_label(size) for size in sizes])
-    _ratio_axis(axes)
-    axes.set_xlabel("folio size")
-    _legend(axes)
-    return figure
+def _by_folios(
+    experiment: str, mine: Sequence[Row], rows: Sequence[Row], quantity: Quantity
+) -> Panel | None:
+    drawn = _lines(mine, rows, quantity, "folios")
+    if not drawn:
+        return None
+    size = mine[0].folio_kb
+    counts = {row.folios for row in mine}
+    if experiment == "folio-count":
+        for head in columns(mine):
+            line = _published(head, size)
+            if line is not None:
+                drawn.append(line)
+                counts |= {round(2**mark.at) for mark in line.marks}
+    # The published tables count in steps that a logarithmic axis has no room to name.
+    names = {math.log2(n): f"{n:,}" if n & (n - 1) == 0 else "" for n in sorted(counts)}
+    below = f"folios of {size_label(size)}"
+    return chart.lines(_title(mine, quantity), drawn, names, below)
 
 
-def _bars(rows: Sequence[Row]) -> Figure:
-    cases = {row.case: case_label(row) for row in rows}
-    heads = _compared(rows)
-    figure = Figure(figsize=(9.5, 3.6), layout="constrained")
-    axes = figure.subplots()
-    width = 0.8 / max(1, len(heads))
-    for position, head in enumerate(heads):
-        found = {row.case: row for row in rows if column_of(row) == head}
-        for number, case in enumerate(cases):
-            row = found.get(case)
-            if row is None or row.vs_vanilla is None:
-                continue
-            place = number + (position - (len(heads) - 1) / 2) * width
-            low = row.vs_vanilla - (row.vs_vanilla_min or row.vs_vanilla)
-            high = (row.vs_vanilla_max or row.vs_vanilla) - row.vs_vanilla
-            axes.bar(
-                place,
-                row.vs_vanilla,
-                width * 0.92,
-                color=_colour(head, heads),
-                label=column_label(head) if number == 0 else None,
-            )
-            axes.errorbar(
-                place,
-                row.vs_vanilla,
-                yerr=[[low], [high]],
-                fmt="none",
-                ecolor=_INK,
-                elinewidth=0.8,
-                capsize=2,
-            )
-    axes.set_xticks(range(len(cases)), list(cases.values()))
-    if len(cases) > _LEVEL_LABELS:
-        axes.tick_params(axis="x", labelrotation=30)
-    _ratio_axis(axes)
-    _legend(axes)
-    return figure
+def _published(head: Column, folio_kb: int) -> Line | None:
+    """Return what was published of a column's number of threads, by number of folios."""
+    if head.method not in _PUBLISHED or head.settings:
+        return None
+    marks = tuple(
+        Mark(math.log2(folios), ratio, ratio, ratio, "")
+        for (folios, count), ratio in sorted(published.by_folio_count(folio_kb).items())
+        if count == head.threads
+    )
+    if not marks:
+        return None
+    return Line(f"published, {head.threads} thr.", colour(head), marks, dashed=True)
 
 
-def _path_length(rows: Sequence[Row]) -> Figure:
-    figure = Figure(figsize=(9.5, 3.2), layout="constrained")
-    axes = figure.subplots()
-    heads = _compared(rows)
-    sizes = sorted({row.folio_kb for row in rows})
-    for head in heads:
-        points = sorted(
-            (row.folio_kb, ratio)
-            for row in rows
-            if column_of(row) == head and (ratio := path_ratio(row, rows)) is not None
-        )
-        axes.plot(
-            [size for size, _ in points],
-            [ratio for _, ratio in points],
-            "o-",
-            color=_colour(head, heads),
-            label=column_label(head),
-        )
-    _log_axis(axes, sizes, [size_label(size) for size in sizes])
-    axes.axhline(1.0, color=_INK, linewidth=0.8)
-    axes.grid(axis="y", color=_OFF, alpha=0.3, linewidth=0.6)
-    axes.ticklabel_format(axis="y", useOffset=False)
-    axes.set_ylabel("instructions, vanilla = 1")
-    axes.set_xlabel("folio size")
-    _legend(axes)
-    return figure
+def _by_size(mine: Sequence[Row], rows: Sequence[Row], quantity: Quantity) -> Panel | None:
+    drawn = _lines(mine, rows, quantity, "folio_kb")
+    if not drawn:
+        return None
+    sizes = sorted({row.folio_kb for row in mine})
+    names = {math.log2(size): size_label(size) for size in sizes}
+    return chart.lines(_title(mine, quantity), drawn, names, "size of a folio")
+
+
+def _dots(mine: Sequence[Row], rows: Sequence[Row], quantity: Quantity) -> list[Panel]:
+    """Return panels of cells that are no curve, case by case."""
+    shared = common_settings(columns(rows))
+    groups: dict[str, list[Dot]] = {}
+    for row in mine:
+        found = figure(row, rows, quantity)
+        if found is not None:
+            head = column_of(row)
+            label = column_label(without(head, shared))
+            dot = Dot(label, colour(head), _mark(0, row, found), found.text)
+            groups.setdefault(case_label(row), []).append(dot)
+    panels: list[list[tuple[str, list[Dot]]]] = []
+    room = 0
+    for group in groups.items():
+        if len(group[1]) > room:
+            panels.append([])
+            room = _MOST_DOTS
+        panels[-1].append(group)
+        room -= len(group[1])
+    return [chart.dots(quantity.name, each, "") for each in panels]
+
+
+def _scaling(rows: Sequence[Row]) -> list[Panel]:
+    """Return a panel for each case: our one caller, plain callers, and what would be ideal."""
+    panels = []
+    for curve in scaling.curves(rows):
+        counts = {math.log2(cpus): f"{cpus}" for cpus in curve.cpus}
+        most = max(curve.cpus)
+        ideal = tuple(Mark(at, 2.0**at, 2.0**at, 2.0**at, "") for at in counts)
+        drawn = [Line("ideal", None, ideal, dashed=True)] if most > 1 else []
+        for name, points, head in (
+            (scaling.OURS, curve.ours, Column("pagehaul", "parallel", most)),
+            (scaling.CALLERS, curve.callers, Column("vanilla", "callers", most)),
+        ):
+            marks = tuple(_point(curve.label, name, point) for point in points.values())
+            # A page of 1 GB has one plain caller, which needs no name.
+            label = name if len(marks) > 1 or len(counts) == 1 else ""
+            if marks:
+                drawn.append(Line(label, colour(head), marks, dashed=name == scaling.CALLERS))
+        panels.append(chart.lines(curve.label, drawn, counts, "CPUs"))
+    return panels
+
+
+def _point(label: str, name: str, point: scaling.Point) -> Mark:
+    tip = f"{label}, {name}, {cpus_label(point.cpus)}: {point.speed:.2f}x"
+    return Mark(math.log2(point.cpus), point.speed, point.speed, point.speed, tip)

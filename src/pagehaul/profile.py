@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pagehaul import flame, report
+from pagehaul import flame
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.labels import Table
+from pagehaul.markup import html_table
 
 # Where the kernel's addresses begin.
 _KERNEL = 0xFFFF800000000000
@@ -209,5 +210,5 @@ def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], tex
 
 def html(profile: Profile, title: str) -> str:
     """Return the picture and the tables for the report's page."""
-    drawn = (report.html_table(table, "h4") for table in tables(profile, title))
+    drawn = (html_table(table, "h4") for table in tables(profile, title))
     return "\n".join([flame.picture(profile.folded()), *drawn])

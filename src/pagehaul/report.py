@@ -4,7 +4,6 @@
 import argparse
 import textwrap
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ import rich.table
 from rich.console import Console
 from rich.text import Text
 
-from pagehaul import plots, scaling
+from pagehaul import comparison
 from pagehaul.captions import TCG_CAVEAT
 from pagehaul.errors import PagehaulError
 from pagehaul.labels import Table
-from pagehaul.published_tables import all_published_tables, published_table
+from pagehaul.page import page as page_of
+from pagehaul.published_tables import published_table
 from pagehaul.results import Results, Statement, load
 from pagehaul.tables import by_model, experiment_table
 from pagehaul.verdict import statements
@@ -25,41 +25,31 @@ from pagehaul.verdict import statements
 # Where stdout is not a terminal there is no width to keep to.
 _FILE_WIDTH = 160
 
-# The picture at the top of the page, if one of them was measured.
-_BEST = (scaling.NAME, "folio-count", "folio-size")
-
-_CSS = """
-:root { color-scheme: light dark; --ink: #1d2329; --soft: #5b6670; --paper: #fdfdfc;
-  --line: #d6dade; --stripe: #f3f4f5; --good: #0b6e4f; --bad: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e3e6e8; --soft: #9aa4ad; --paper: #15191d;
-  --line: #353c43; --stripe: #1c2126; --good: #5fd3a8; --bad: #ff8a80; } }
-body { margin: 2rem auto; max-width: 62rem; padding: 0 1rem; background: var(--paper);
-  color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-h3 { font-size: 1rem; margin: 1.5rem 0 .3rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .85rem; }
-th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid var(--line);
-  white-space: nowrap; }
-th { white-space: normal; vertical-align: bottom; }
-th:first-child, td:first-child { text-align: left; }
-tbody tr:nth-child(even) { background: var(--stripe); }
-.caption, .facts { color: var(--soft); font-size: .85rem; max-width: 48rem; }
-.good { color: var(--good); } .bad { color: var(--bad); font-weight: bold; }
-.verdict { padding-left: 1.2rem; } .verdict li { margin: .2rem 0; }
-svg { max-width: 100%; height: auto; color: var(--ink); }
-details { margin-top: 2.5rem; } summary { cursor: pointer; font-weight: bold; }
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="F.json", help="results of bench")
+    parser.add_argument("files", nargs="*", type=Path, metavar="F.json", help="results of bench")
+    parser.add_argument(
+        "--compare",
+        nargs=2,
+        type=Path,
+        metavar=("A", "B"),
+        help="only tell which cells are faster or slower in the results B than in A",
+    )
     parser.add_argument("--html", type=Path, metavar="F", help="write a page with plots to F")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tables and the verdict, and write the page."""
+    """Print the tables and the verdict, and write the page; or compare two runs.
+
+    Raises PagehaulError when a file is not one of results, and when the page cannot be written.
+    """
+    if args.compare is not None:
+        return _compare(args)
+    if not args.files:
+        raise PagehaulError("report needs a file of results: bench says at its end where they are")
+    if args.html is not None and not args.html.absolute().parent.is_dir():
+        raise PagehaulError(f"cannot write {args.html}: its directory does not exist")
     loaded = [load(path) for path in args.files]
     for path, results in zip(args.files, loaded, strict=True):
         if len(loaded) > 1:
@@ -70,6 +60,15 @@ def run(args: argparse.Namespace) -> int:
         print_verdict(results)
     if args.html is not None:
         write_html(loaded, args.html)
+    return 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    if args.files or args.html is not None:
+        raise PagehaulError("--compare takes two files of results, and nothing else")
+    before, after = (load(path) for path in args.compare)
+    for table in comparison.tables(before, after):
+        print_table(table)
     return 0
 
 
@@ -175,73 +174,4 @@ def write_html(all_results: Sequence[Results], path: Path) -> None:
 
 def page(all_results: Sequence[Results]) -> str:
     """Return the HTML of a report."""
-    parts = ["<h1>Pagehaul: page migration, measured</h1>"]
-    for number, results in enumerate(all_results):
-        if number:
-            parts.append("<hr>")
-        parts += _html_results(results)
-    parts.append("<details><summary>All published throughputs of page migration</summary>")
-    parts += [html_table(table, "h3") for table in all_published_tables()]
-    parts.append("</details>")
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Pagehaul: page migration, measured</title>\n<style>{_CSS}</style>\n</head>\n"
-        "<body>\n" + "\n".join(parts) + "\n</body>\n</html>\n"
-    )
-
-
-def _html_results(results: Results) -> list[str]:
-    """Return what the page tells of one run: verdict and picture, then where it comes from."""
-    sentences = "\n".join(
-        f'<li class="{"good" if statement.good else "bad"}">{escape(statement.text)}</li>'
-        for statement in verdict(results)
-    )
-    parts = [f'<ul class="verdict">\n{sentences}\n</ul>']
-    shown = _picture(results)
-    if shown is not None:
-        parts.append(shown[2])
-    parts.append('<p class="facts">' + "<br>".join(map(escape, facts(results))) + "</p>")
-    for experiment in results.experiments():
-        for part in by_model(results, experiment):
-            parts.append(html_table(experiment_table(part, experiment), "h2"))
-            if shown is None or shown[:2] != (experiment, part.rows[0].model):
-                parts.append(plots.plot(part, experiment))
-            beside = published_table(part, experiment)
-            if beside is not None:
-                parts.append(html_table(beside, "h3"))
-    return [*parts, *_profiles(results)]
-
-
-def _picture(results: Results) -> tuple[str, str | None, str] | None:
-    """Return the first picture of the page, with its experiment and model, None without any."""
-    names = results.experiments()
-    for name in [*(each for each in _BEST if each in names), *names]:
-        for part in by_model(results, name):
-            svg = plots.plot(part, name)
-            if svg:
-                return name, part.rows[0].model, svg
-    return None
-
-
-def _profiles(results: Results) -> list[str]:
-    """Return the section of profiles, which profile.py has made."""
-    parts = []
-    for profile in results.environment.get("profiles", []):
-        if isinstance(profile, dict) and isinstance(profile.get("html"), str):
-            title = profile.get("title", "profile")
-            parts.append(f"<h3>{escape(str(title))}</h3>\n{profile['html']}")
-    return ["<h2>Profiles</h2>", *parts] if parts else []
-
-
-def html_table(table: Table, heading: str) -> str:
-    """Return a table for the page, with its title as a heading such as "h3"."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
-    )
-    return (
-        f"<{heading}>{escape(table.title)}</{heading}>\n"
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>'
-        f'</div>\n<p class="caption">{escape(table.caption)}</p>'
-    )
+    return page_of(all_results, verdict, facts)

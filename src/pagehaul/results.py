@@ -290,8 +290,10 @@ def is_baseline(row: Row, rows: Sequence[Row]) -> bool:
 def find_baseline(row: Row, rows: Sequence[Row]) -> Row | None:
     """Return the row that `row` is compared with, or None: one caller, on the same machine."""
     for other in rows:
-        same = (other.experiment, other.case) == (row.experiment, row.case)
-        if same and other.machine == row.machine and is_baseline(other, rows):
+        # In this order: most of the rows of a whole run are of other experiments and shapes.
+        same = other.experiment == row.experiment and other.folios == row.folios
+        alike = same and (other.case, other.machine) == (row.case, row.machine)
+        if alike and is_baseline(other, rows):
             return other
     return None
 

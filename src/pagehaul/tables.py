@@ -13,16 +13,18 @@ from pagehaul import (
     validation,
 )
 from pagehaul.experiments.dma import CPU_FREED
-from pagehaul.experiments.policy import AUTOMATIC, FORCED
+from pagehaul.experiments.policy import AUTOMATIC
 from pagehaul.labels import (
     Column,
     Table,
     column_label,
     column_of,
     columns,
+    common_settings,
     order,
     shape_label,
     shared_column_of,
+    without,
 )
 from pagehaul.results import DETERMINISM, Results, Row, find_baseline, is_baseline
 from pagehaul.table_cells import case_cells, case_key, many_machines, throughput
@@ -37,9 +39,6 @@ CHANCE_CAVEAT = (
     "The fastest of several figures owes something to chance: where all choices are equally fast, "
     "the ratio is below 1."
 )
-
-# Methods without the feature, which have no settings.
-_PLAIN = ("serial", "callers")
 
 _Maker = Callable[[Results, str], Table]
 
@@ -88,9 +87,9 @@ def _throughput_table(results: Results, experiment: str) -> Table:
     cells = {(case_key(row), head_of(row)): row for row in rows}
     judged = any(row.settings == AUTOMATIC for row in rows)
     baseline = next((head for head in heads if head.method == "serial"), None)
-    common = _common_settings(heads)
+    common = common_settings(heads)
     labels = {
-        head: column_label(_less(head, common)) + (", GB/s" if head == baseline else "")
+        head: column_label(without(head, common)) + (", GB/s" if head == baseline else "")
         for head in heads
     }
     header = list(case_cells(rows[0], rows)) + list(labels.values())
@@ -111,19 +110,6 @@ def _throughput_table(results: Results, experiment: str) -> Table:
         caption += f" All columns but those of vanilla and off: {settings}."
     title = captions.title(results, experiment)
     return Table(title, caption, tuple(header), tuple(body))
-
-
-def _common_settings(heads: Sequence[Column]) -> tuple[tuple[str, str], ...]:
-    """Return the settings that need not be in the head of each column."""
-    ours = [dict(head.settings).items() for head in heads if head.method not in _PLAIN]
-    shared = [item for item in ours[0] if all(item in each for each in ours)] if ours else []
-    # The name of a choice is shorter than its settings.
-    named = any(dict(head.settings) in (FORCED, AUTOMATIC) for head in heads)
-    return () if named else tuple(shared)
-
-
-def _less(head: Column, common: Sequence[tuple[str, str]]) -> Column:
-    return head._replace(settings=tuple(item for item in head.settings if item not in common))
 
 
 def _first_of_cases(rows: Sequence[Row]) -> dict[tuple[str, int, int, int], Row]:

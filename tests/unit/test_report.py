@@ -2,19 +2,32 @@
 """Tables, plots and the page, of results made up here."""
 
 import re
+import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from whole_run import whole_run
 
-from pagehaul import plots, report
+from pagehaul import questions, report
 from pagehaul.cli import main
 from pagehaul.experiments import Shape
 from pagehaul.experiments.policy import AUTOMATIC, forced
-from pagehaul.labels import Column, shape_label
+from pagehaul.labels import shape_label
 from pagehaul.published_tables import published_table
-from pagehaul.results import Hog, Integrity, Remap, Results, Row, Touch, Touches, compare, dump
+from pagehaul.results import (
+    Hog,
+    Integrity,
+    Remap,
+    Results,
+    Row,
+    Statement,
+    Touch,
+    Touches,
+    compare,
+    dump,
+)
 from pagehaul.tables import experiment_table
 
 
@@ -454,7 +467,9 @@ def test_the_page_is_complete_in_itself() -> None:
     checker = _Checker()
     checker.feed(text)
     assert checker.open == []
-    assert checker.count["svg"] == 14
+    assert checker.count["figure"] == 14
+    # Two of them, first-folio and busy, are of two quantities.
+    assert checker.count["svg"] == 16
     assert "prefers-color-scheme: dark" in text
     assert "currentColor" in text
     assert "#010203" not in text
@@ -468,27 +483,80 @@ def test_the_page_is_complete_in_itself() -> None:
     assert "a &lt;note&gt;" in text
 
 
-def test_columns_of_one_plot_differ_in_colour() -> None:
-    heads = [
-        Column("vanilla", "serial", 1),
-        Column("vanilla", "callers", 4),
-        Column("pagehaul", "batch", 1),
-        Column("pagehaul", "batch", 1, (("batch_pages", "8192"),)),
-        Column("pagehaul", "threads", 4),
-        Column("pagehaul", "parallel", 4, (("placement", "spread"),)),
-        Column("pagehaul", "parallel", 4, (("placement", "fill"),)),
-        Column("pagehaul", "dma", 1, (), 4),
-        Column("pagehaul", "hybrid", 1, (), 4),
-    ]
-    assert len({plots._colour(head, heads) for head in heads}) == len(heads)
+def test_what_the_page_refers_to_is_there_once() -> None:
+    text = report.page([results(), results()])
+    names = re.findall(r' id="([^"]+)"', text)
+    assert len(names) == len(set(names))
+    referred = set(re.findall(r'href="#([^"]+)"', text)) | set(re.findall(r"url\(#(.+?)\)", text))
+    assert referred and referred <= set(names)
 
 
-def test_ids_of_plots_do_not_collide() -> None:
+def test_what_tables_share_is_told_once() -> None:
     text = report.page([results()])
-    referred = set(re.findall(r"url\(#([^)]+)\)", text))
-    assert referred
-    for name in referred:
-        assert text.count(f'id="{name}"') == 1
+    shared = "only the ratios, measured alternately in one run, do."
+    assert shared in experiment_table(results(), "folio-count").caption
+    assert shared in experiment_table(results(), "hugetlb").caption
+    assert text.count(shared) == 1
+    sentences = [
+        part
+        for caption in re.findall(r'<p class="caption">(.*?)</p>', text)
+        for part in re.split(r"(?<=\.) ", re.sub(r" ?Notes? <a.*", "", caption))
+        if len(part) > 20
+    ]
+    repeated = {part for part in sentences if sentences.count(part) > 1}
+    assert repeated == set()
+    # One table alone has its caption whole.
+    (number,) = re.findall(r'<li id="note-(\d+)">GB/s under TCG', text)
+    assert f'href="#note-{number}"' in text[: text.index(shared)]
+
+
+def test_the_page_goes_from_verdict_to_questions_to_machines() -> None:
+    text = report.page([results()])
+    order = [
+        '<ul class="verdict">',
+        "<figure",
+        "<h2>How fast is it?</h2>",
+        "<h2>Does it ever lose?</h2>",
+        "<h2>What does it cost others?</h2>",
+        "<h2>What does DMA give?</h2>",
+        "All published throughputs",
+        "<h2>Notes</h2>",
+        "<h2>Machine</h2>",
+        "machine parallel: accelerator tcg",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    # All else is folded: a table a question is not.
+    outside = re.sub(r"<details>.*?</details>", "", text, flags=re.S)
+    assert outside.count("<table>") == 4
+    assert outside.count("<figure") == 1
+
+
+def test_each_question_has_a_table_that_answers_it() -> None:
+    tables = questions.tables(results())
+    assert list(tables) == [questions.FAST, questions.LOSES, questions.COSTS, questions.DMA]
+    fast = {line[0]: line[1:] for line in tables[questions.FAST].rows}
+    assert fast["folio-count"] == ("3", "0.95x", "1.00x", "1.50x", "2 MB x 64, 2 CPUs, copy")
+    assert "dma-folio-size" not in fast and "path-length" not in fast
+    loses = {line[0]: line[1:] for line in tables[questions.LOSES].rows}
+    assert loses["folio-count"] == ("3", "1", "1", "0", "0.95x", "2 MB x 64, batch")
+    # Its repetitions go from 0.5 to 1.2.
+    assert loses["busy"][:4] == ("3", "1", "0", "2")
+    costs = {line[:2]: line[2:] for line in tables[questions.COSTS].rows}
+    assert costs["stall", "Wait of a reader, 99%"] == (
+        *("1.25x", "1.25x", "1.25x"),
+        "2 MB x 64, 2 CPUs: 2.5 us",
+    )
+    assert costs["busy", "What hogs lose in a move"][2] == "1.50x"
+    dma = {line[0]: line[1:] for line in tables[questions.DMA].rows}
+    assert dma["cpu-freed"][:4] == ("1", "0.50x", "0.50x", "0.25x to 0.25x")
+
+
+def test_what_was_not_asked_has_no_table() -> None:
+    made = results()
+    few = replace(made, rows=tuple(made.of("folio-count")))
+    assert list(questions.tables(few)) == [questions.FAST, questions.LOSES]
+    assert "What does DMA give?" not in report.page([few])
 
 
 def test_a_mismatch_is_seen() -> None:
@@ -503,6 +571,15 @@ def test_the_page_begins_with_verdict_and_picture() -> None:
     assert places == sorted(places)
     # It is of folio-count, whose section has no second one.
     assert "<svg" not in page[places[2] : page.index("folio-size: ")]
+
+
+def test_a_long_statement_is_folded_after_its_first_sentence() -> None:
+    cells = ", ".join(f"4 KB x {number} 0.90" for number in range(60))
+    long = Statement(f"Slowest: 0.90x; 60 of 60 cells are below 0.98. batch: {cells}.", False)
+    text = report.page([replace(results(), verdict=(long, Statement("Short. Good.", True)))])
+    assert '<li class="bad">Slowest: 0.90x; 60 of 60 cells are below 0.98.\n<details>' in text
+    assert f"batch: {cells}.</details></li>" in text
+    assert '<li class="good">Short. Good.</li>' in text
 
 
 def test_profiles_have_a_place() -> None:
@@ -529,3 +606,23 @@ def test_a_wrong_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[
     (tmp_path / "r.json").write_text('{"schema": 2}')
     assert main(["report", str(tmp_path / "r.json")]) == 1
     assert "environment is missing" in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_written_is_told_before_the_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump(results(), tmp_path / "r.json")
+    words = ["report", str(tmp_path / "r.json"), "--html", str(tmp_path / "missing" / "r.html")]
+    assert main(words) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and "its directory does not exist" in said.err
+
+
+def test_the_page_of_a_whole_run_is_made_in_a_moment() -> None:
+    made = whole_run(model=None, quick=False)
+    begin = time.process_time()
+    text = report.page([made])
+    # It took minutes when each figure looked through all rows.
+    assert time.process_time() - begin < 30
+    names = {name for name in made.experiments() if f">{name}: " not in text}
+    assert names == set()

@@ -210,6 +210,18 @@ JUNIT = """\
 """
 
 
+@pytest.mark.parametrize(("ci", "wanted"), [("true", ["unit", "browser"]), ("", ["unit"])])
+def test_only_ci_gets_a_browser(
+    ci: str, wanted: list[str], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[str] = []
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(host, "need_for", groups.append)
+    monkeypatch.setattr(unit.ui, "run_logged", lambda *_, **__: None)
+    assert [outcome.status for outcome in unit.run()] == [Status.FAILED]
+    assert groups == wanted
+
+
 def test_junit() -> None:
     assert unit.read_junit(JUNIT) == [
         passed("tests.unit.test_a.test_good"),

@@ -2,6 +2,7 @@
 """Tables and pictures of what was measured in virtual time, on several machines and models."""
 
 import itertools
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,9 @@ from rich.console import Console
 from test_report import row
 from test_verdict import RIGHT, cell, ran, vanilla
 
-from pagehaul import judge_tables, models, plots, published, report, scaling, validation
+from pagehaul import chart, judge_tables, models, plots, published, report, scaling, validation
 from pagehaul.captions import MARK
+from pagehaul.chart import Line, Mark
 from pagehaul.experiments.policy import AUTOMATIC
 from pagehaul.labels import Table
 from pagehaul.published_tables import published_table
@@ -128,10 +130,13 @@ def test_scaling_on_machines_of_several_sizes() -> None:
 
 def test_the_scaling_plot_has_both_lines_and_the_ideal_one() -> None:
     svg = plots.plot(by_model(ran(*scaled()), "scaling")[0], "scaling")
-    for label in ("ideal", "2 MB x 64, ours", "2 MB x 64, callers", "hugetlb, 1 GB x 1, ours"):
-        assert f">{label}<" in svg
+    pages, gigantic = svg.split('<div class="panel">')[1:]
+    assert ">2 MB x 64<" in pages and ">hugetlb, 1 GB x 1<" in gigantic
+    for label in ("ideal", "ours", "callers"):
+        assert f">{label}</text>" in pages
+    assert ">ideal</text>" in gigantic and ">ours</text>" in gigantic
     # One caller is a point.
-    assert "hugetlb, 1 GB x 1, callers" not in svg
+    assert ">callers</text>" not in gigantic
     page = report.page([ran(*on_machines(), *scaled())])
     assert page.index("plain callers (dashed)") < page.index("folio-count: ")
 
@@ -142,14 +147,29 @@ def test_labels_of_the_scaling_plot_do_not_collide() -> None:
         rows += [replace(each, folios=65 + number) for each in rows[:6]]
     rows = [replace(each, bytes=each.folio_kb * each.folios * 1024) for each in rows]
     svg = plots.plot(by_model(ran(*rows), "scaling")[0], "scaling")
-    places = [
-        float(text.partition('y="')[2].partition('"')[0])
-        for text in svg.split("<text")[1:]
-        if "ours<" in text or "callers<" in text or "ideal<" in text
-    ]
-    assert len(places) == 15
-    places.sort()
+    panels = svg.split("<svg")[1:]
+    assert len(panels) == 7
+    for panel in panels:
+        places = [
+            float(text.partition('y="')[2].partition('"')[0])
+            for text in panel.split("<text")[1:]
+            if "ours<" in text or "callers<" in text or "ideal<" in text
+        ]
+        assert len(places) == 3
+        places.sort()
+        assert all(after - before > 8 for before, after in itertools.pairwise(places))
+
+
+def test_many_labels_at_one_place_do_not_collide() -> None:
+    marks = (Mark(0, 1, 1, 1, ""), Mark(1, 2, 2, 2, ""))
+    many = [Line(f"a label that takes two lines, {n}", None, marks) for n in range(15)]
+    panel = chart.lines("title", many, {0: "0", 1: "1"}, "")
+    places = sorted(float(y) for y in re.findall(r'x="100.00%" y="(.*?)"', panel.svg))
+    assert len(places) == 30
     assert all(after - before > 8 for before, after in itertools.pairwise(places))
+    assert places[0] > 0 and places[-1] < float(
+        panel.svg.partition('height="')[2].partition('"')[0]
+    )
 
 
 def validated() -> Results:

@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     if args.html is not None:
         report.write_html([results], args.html)
     report.print_verdict(results)
-    ui.console.print(f"Results: {escape(str(stored))}", soft_wrap=True)
+    _tell_stored(stored)
     return 1 if results.integrity.mismatches or results.integrity.not_moved else 0
 
 
@@ -126,10 +126,13 @@ def _profile(args: argparse.Namespace) -> int:
         found = profiled.profiles(Path(name), machine)
     for table in profiled.tables(found):
         report.print_table(table)
+    results = profiled.with_profiles(results, found)
+    stored = _store(results)
     if args.json is not None:
         dump(results, args.json)
     if args.html is not None:
-        report.write_html([profiled.with_profiles(results, found)], args.html)
+        report.write_html([results], args.html)
+    _tell_stored(stored)
     return 1 if results.integrity.mismatches or results.integrity.not_moved else 0
 
 
@@ -155,6 +158,10 @@ def _tell_part(results: Results, experiment: str) -> None:
     if ratios:
         text += f", {min(ratios):.2f} to {max(ratios):.2f} times the unmodified kernel's speed"
     ui.console.print(f"[bold]{escape(text)}[/]", soft_wrap=True)
+
+
+def _tell_stored(path: Path) -> None:
+    ui.console.print(f"Results: {escape(str(path))}", soft_wrap=True)
 
 
 def _store(results: Results) -> Path:

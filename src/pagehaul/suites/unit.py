@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The `unit` suite: the tests of the tool, which need no kernel."""
 
+import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,9 @@ _TIMEOUT_S = 900.0
 def run(base: Base | None = None) -> list[Outcome]:
     """Run pytest on tests/unit, which is the same for each base."""
     host.need_for("unit")
+    # A browser is large: where nobody is there to ask, as in CI, the page is looked at as well.
+    if os.environ.get("CI"):
+        host.need_for("browser")
     log = log_dir() / "test-unit.log"
     log.write_text("", encoding="utf-8")
     with TemporaryDirectory(prefix="pagehaul-unit-") as directory:
