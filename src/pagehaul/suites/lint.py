@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import bases, build, compose, host, series, series_cli, source, spare, tree, ui
+from pagehaul import bases, build, compose, host, series, series_cli, source, tree, ui
 from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO, log_dir
@@ -184,20 +184,7 @@ def compiled(base: Base | None = None) -> list[Outcome]:
         if status:
             return [*outcomes, verdict(f"compile {variant} with W=1 C=2", _last(output))]
         warnings[variant] = find_warnings(output)
-    outcomes += judge_warnings(warnings["vanilla"], warnings["pagehaul"])
-    return outcomes + _lacking(base)
-
-
-def _lacking(base: Base) -> list[Outcome]:
-    """Return a test for each small kernel that lacks something: it builds without a warning."""
-    pristine = source.ensure(base)
-    fill = partial(tree.stage, pristine, series.content(base, series.parts_of("pagehaul")))
-    outcomes = []
-    for lack in spare.LACKS:
-        log = log_dir() / f"without-{lack}{base.suffix}.log"
-        found = spare.problem(base, pristine, fill, lack, log)
-        outcomes.append(verdict(f"a kernel without {lack} builds", found))
-    return outcomes
+    return outcomes + judge_warnings(warnings["vanilla"], warnings["pagehaul"])
 
 
 def patched_objects(base: Base) -> list[str]:
