@@ -128,7 +128,7 @@ migrate_pages_rest(struct list_head *from, new_folio_t get_new_folio,
 		   enum migrate_mode mode, int reason,
 		   unsigned int *ret_succeeded, struct migrate_begun *begun)
 {
-	return -ENOSYS;
+	return -EOPNOTSUPP;
 }
 
 static inline void migrate_begun_end(struct migrate_begun *begun,
