@@ -259,9 +259,10 @@ def make(
     run_logged(command, log, cwd=where, env=make_environment(where), title=title, on_line=count)
 
 
-def find_warnings(log: Path) -> list[str]:
-    """Return the compiler's warnings in the log of a build."""
-    return re.findall(r"^.*warning:.*$", log.read_text(encoding="utf-8"), re.MULTILINE)
+def warned(log: Path) -> str:
+    """Return the compiler's first warning in the log of a build, "" without any."""
+    warnings = re.findall(r"^.*warning:.*$", log.read_text(encoding="utf-8"), re.MULTILINE)
+    return f"{warnings[0]} (and {len(warnings) - 1} more, see {log})" if warnings else ""
 
 
 def make_words(arch: Arch = X86_64) -> list[str]:

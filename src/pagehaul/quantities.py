@@ -69,46 +69,37 @@ def _lost(row: Row, base: Row) -> Figure | None:
     return _beside(row.hog.lost_ns, max(1.0, base.hog.lost_ns), "ms", 1e6)
 
 
-def _cpu_time(row: Row, base: Row) -> Figure | None:
-    return _beside(row.cpu_ns_per_page, base.cpu_ns_per_page, "us", 1000)
-
-
-def _first(row: Row, base: Row) -> Figure | None:
-    if row.remap is None or base.remap is None:
-        return None
-    return _beside(row.remap.first_ns, base.remap.first_ns, "us", 1000)
-
-
-def _last(row: Row, base: Row) -> Figure | None:
-    if row.remap is None or base.remap is None:
-        return None
-    return _beside(row.remap.last_ns, base.remap.last_ns, "us", 1000)
-
-
-def _own(row: Row, base: Row) -> Figure | None:
-    if row.reads is None or base.reads is None:
-        return None
-    return _beside(row.reads.own_ns, base.reads.own_ns, "us", 1000)
-
-
-def _moved(row: Row, base: Row) -> Figure | None:
-    if row.reads is None or base.reads is None:
-        return None
-    return _beside(row.reads.moved_ns, base.reads.moved_ns, "us", 1000)
+def _in_us(of: Callable[[Row], float | None]) -> Callable[[Row, Row], Figure | None]:
+    """Return the figure of a time in ns that rows may have."""
+    return lambda row, base: _beside(of(row), of(base), "us", 1000)
 
 
 SPEED = Quantity("Speed (above 1 is faster)", _speed, curve=True)
 INSTRUCTIONS = Quantity("Instructions for a page (below 1 is better)", _instructions, curve=True)
 WAIT = Quantity("Wait of a reader, 99% (below 1 is better)", _wait)
 LOST = Quantity("What hogs lose in a move (below 1 is better)", _lost)
-CPU_TIME = Quantity("CPU time for a page (below 1 is better)", _cpu_time)
-FIRST = Quantity("Until the first folio is back (below 1 is better)", _first)
-LAST = Quantity("Until the last folio is back (below 1 is better)", _last)
-OWN = Quantity("Reading other memory after a move (below 1 is better)", _own)
-MOVED = Quantity("Reading what has moved (below 1 is better)", _moved)
+CPU_TIME = Quantity(
+    "CPU time for a page (below 1 is better)", _in_us(lambda row: row.cpu_ns_per_page)
+)
+FIRST = Quantity(
+    "Until the first folio is back (below 1 is better)",
+    _in_us(lambda row: row.remap.first_ns if row.remap else None),
+)
+LAST = Quantity(
+    "Until the last folio is back (below 1 is better)",
+    _in_us(lambda row: row.remap.last_ns if row.remap else None),
+)
+OWN = Quantity(
+    "Reading other memory after a move (below 1 is better)",
+    _in_us(lambda row: row.reads.own_ns if row.reads else None),
+)
+MOVED = Quantity(
+    "Reading what has moved (below 1 is better)",
+    _in_us(lambda row: row.reads.moved_ns if row.reads else None),
+)
 
-# Their tables are no ratios to the unmodified kernel.
-_NONE = (*fault_tables.MAKERS, validation.NAME, judge_tables.NAME)
+# Experiments whose tables are no ratios to the unmodified kernel.
+APART = (*fault_tables.MAKERS, validation.NAME, judge_tables.NAME)
 
 # What rows must have for others than their speed to be what a table is about.
 _BY_FIGURE: tuple[tuple[Callable[[Row], object], tuple[Quantity, ...]], ...] = (
@@ -123,7 +114,7 @@ _BY_FIGURE: tuple[tuple[Callable[[Row], object], tuple[Quantity, ...]], ...] = (
 
 def of_experiment(experiment: str, rows: Sequence[Row]) -> tuple[Quantity, ...]:
     """Return what the rows of an experiment are drawn by, nothing for those without a picture."""
-    if experiment in _NONE:
+    if experiment in APART:
         return ()
     if experiment == CPU_FREED.name:
         return (CPU_TIME,)

@@ -4,10 +4,20 @@
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from pagehaul import fault_tables, judge_tables, validation
 from pagehaul.labels import Table, case_text, column_label, shared_column_of, table_of
 from pagehaul.losses import LEAST, ratio
-from pagehaul.quantities import CPU_TIME, FIRST, LAST, LOST, MOVED, OWN, WAIT, Quantity, figure
+from pagehaul.quantities import (
+    APART,
+    CPU_TIME,
+    FIRST,
+    LAST,
+    LOST,
+    MOVED,
+    OWN,
+    WAIT,
+    Quantity,
+    figure,
+)
 from pagehaul.results import Results, Row
 from pagehaul.verdict import compared
 
@@ -20,15 +30,12 @@ SMALL = "Small print"
 # What moves for others to see: their waits, their CPU time, their caches.
 _COSTS = (WAIT, FIRST, LAST, LOST, OWN, MOVED)
 
-# Not about speed by the unmodified kernel's.
-_APART = (*fault_tables.MAKERS, validation.NAME, judge_tables.NAME)
-
 _ABOUT_LOSSES = ("policy", "path-length")
 
 
 def question_of(experiment: str, rows: Sequence[Row]) -> str:
     """Return the question that an experiment's rows answer; SMALL for those of none."""
-    if experiment in _APART:
+    if experiment in APART:
         return SMALL
     if any(row.channels for row in rows):
         return DMA
@@ -39,7 +46,7 @@ def question_of(experiment: str, rows: Sequence[Row]) -> str:
 
 def tables(results: Results) -> dict[str, Table]:
     """Return the table of each question that was asked, in their order."""
-    ours = compared([row for row in results.rows if row.experiment not in _APART])
+    ours = compared([row for row in results.rows if row.experiment not in APART])
     makers: dict[str, Callable[[Sequence[Row], Results], Table]] = {
         FAST: _fast,
         LOSES: _loses,

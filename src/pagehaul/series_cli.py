@@ -138,16 +138,16 @@ def _problem(base: Base, pristine: Path, composed: Composed, name: str) -> str:
     log = log_dir() / f"series-{name}{base.suffix}.log"
     log.unlink(missing_ok=True)
     try:
-        kernel = _build(base, pristine, composed, name, log)
-        if warnings := build.find_warnings(log):
-            return f"{warnings[0]} (and {len(warnings) - 1} more, see {log})"
+        fill = _filler(pristine, composed, name)
+        kernel = _build(base, pristine, fill, name, log)
+        if warning := build.warned(log):
+            return warning
         boot = log.with_suffix(".console.log")
         done = vm.run(kernel, _GUEST, ["cat", "/proc/version"], timeout=_BOOT_S, log=boot)
     except PagehaulError as error:
         return str(error)
     if done.returncode:
         return f"the guest ended with {done.returncode}, see {boot}"
-    fill = _filler(pristine, composed, name)
     for lack in spare.LACKS:
         own = log.with_suffix(f".without-{lack}.log")
         if found := spare.problem(base, pristine, fill, lack, own):
@@ -173,9 +173,10 @@ def _filler(pristine: Path, composed: Composed, name: str) -> Callable[[Path], N
     return fill
 
 
-def _build(base: Base, pristine: Path, composed: Composed, name: str, log: Path) -> build.Kernel:
+def _build(
+    base: Base, pristine: Path, fill: Callable[[Path], None], name: str, log: Path
+) -> build.Kernel:
     """Build the kernel as it is after a patch, with what it has of the series switched on."""
-    fill = _filler(pristine, composed, name)
     vanilla = build.build("vanilla", base)
     where = tree.prepare_with(f"series{base.suffix}", pristine, fill, built=vanilla.tree)
     with tempfile.TemporaryDirectory(prefix="series-config-", dir=cache_dir()) as directory:

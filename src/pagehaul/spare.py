@@ -27,5 +27,4 @@ def problem(base: Base, pristine: Path, fill: Callable[[Path], None], lack: str,
         build.make(where, ["vmlinux"], log, title=title, variant=f"without-{lack}")
     except PagehaulError as error:
         return str(error)
-    warnings = build.find_warnings(log)
-    return f"{warnings[0]} (and {len(warnings) - 1} more, see {log})" if warnings else ""
+    return build.warned(log)

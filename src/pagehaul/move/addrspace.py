@@ -13,7 +13,6 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TextIO
 
 import numpy as np
@@ -23,6 +22,7 @@ from pagehaul.errors import NoProcessError, PagehaulError
 from pagehaul.move.mappings import BASE_PAGE, Mapping, parse_numa_maps
 from pagehaul.move.movepages import Addresses
 from pagehaul.move.nodelist import parse_list
+from pagehaul.move.selection import has_ended
 
 _THP_SIZE_FILE = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
 
@@ -90,12 +90,7 @@ class Process:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for descriptor in (self._pagemap, self._pidfd, self._dir):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -150,10 +145,10 @@ class Process:
         """Whether the process still has its memory (a zombie has not)."""
         try:
             with open(self._open("stat"), encoding="utf-8", errors="replace") as file:
-                state = file.read().rpartition(")")[2].split()[0]
+                text = file.read()
         except OSError:
             return False
-        return state not in "ZXx"
+        return not has_ended(text)
 
     def allowed_nodes(self) -> tuple[int, ...] | None:
         """Nodes that the process's cpuset permits; None where the kernel does not say."""

@@ -4,7 +4,6 @@
 import json
 import sys
 import time
-from types import TracebackType
 from typing import Self
 
 from rich.progress import (
@@ -31,12 +30,7 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
     def begin(self, pid: int, found: int) -> None:
@@ -67,12 +61,7 @@ class Bar(Progress):
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def begin(self, pid: int, found: int) -> None:
@@ -96,12 +85,7 @@ class JsonLines(Progress):
         self._found = 0
         self._total = Outcome()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._write("end")
 
     def begin(self, pid: int, found: int) -> None:

@@ -29,11 +29,21 @@ class Stat:
     ended: bool  # a zombie has no memory any more
 
 
+def _fields(text: str) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on."""
+    # The name in parentheses may have spaces and parentheses itself.
+    return text.rpartition(")")[2].split()
+
+
+def has_ended(text: str) -> bool:
+    """Whether /proc/PID/stat tells of a process without memory; IndexError on anything else."""
+    return _fields(text)[0] in "ZXx"
+
+
 def parse_stat(text: str) -> Stat:
     """Read /proc/PID/stat; raises IndexError or ValueError on anything else."""
-    # The name in parentheses may have spaces and parentheses itself.
-    fields = text.rpartition(")")[2].split()
-    return Stat(int(fields[1]), int(fields[19]), fields[0] in "ZXx")
+    fields = _fields(text)
+    return Stat(int(fields[1]), int(fields[19]), has_ended(text))
 
 
 def read_stat(pid: int, proc: Path = PROC) -> Stat | None:

@@ -3,7 +3,7 @@
 
 import signal
 import time
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 # Seconds after which a wait looks whether it is to end.
@@ -66,11 +66,6 @@ class SignalStop(Stop):
         self._before = {each: signal.signal(each, self._take) for each in _STATUS}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for each, handler in self._before.items():
             signal.signal(each, handler)

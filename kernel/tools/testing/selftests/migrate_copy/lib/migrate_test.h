@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <linux/mempolicy.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -18,6 +19,11 @@
 /* Where the headers are those of another kernel. */
 #ifndef MPOL_MF_MOVE_MT
 #define MPOL_MF_MOVE_MT	0x8000
+#endif
+
+/* Of Linux 6.1, not in every libc. */
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
 #endif
 
 #define KB	1024UL
@@ -130,6 +136,7 @@ int cpu_set_online(int cpu, bool online);
 int suspend_tasks(unsigned int timeout_ms);
 #define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
 #define ENGINES_DIR	KNOB_DIR "/engines"
+#define WINDOWS_DIR	"/sys/kernel/debug/migrate_copy"
 #define MT_PAGE_COPY	"/proc/sys/vm/mt_page_copy"
 
 /* Kernel modules, by the path of one and by its name; 0, or -1 and errno. */

@@ -9,7 +9,6 @@
 
 #include "../lib/migrate_test.h"
 
-#define WINDOWS_DIR	"/sys/kernel/debug/migrate_copy"
 #define CGROUP		"/tmp/migrate_torture"
 #define MAX_WORKERS	16
 #define MAX_PAGES	1024

@@ -12,11 +12,6 @@
 
 #include "torture.h"
 
-/* Of Linux 6.1, not in every libc. */
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE	25
-#endif
-
 /* How often a page may be elsewhere when it has just been reported as moved. */
 #define ELSEWHERE	20
 

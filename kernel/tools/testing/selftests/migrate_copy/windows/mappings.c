@@ -13,11 +13,6 @@
 
 #include "windows.h"
 
-/* Of Linux 6.1, not in every libc. */
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE	25
-#endif
-
 /* What a child does with the memory that it shares; 0 if all was right. */
 static int child_compares(const struct scene *s)
 {

@@ -9,7 +9,6 @@
 
 #include "../lib/migrate_test.h"
 
-#define WINDOWS_DIR	"/sys/kernel/debug/migrate_copy"
 #define CGROUP		"/tmp/migrate_windows_cgroup"
 #define TIMEOUT		60
 /* What stands in a window goes on by itself then. */
