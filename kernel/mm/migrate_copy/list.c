@@ -38,7 +38,7 @@ static bool list_isolate(struct migrate_pieces *pieces,
 	unsigned long nr_pages = 0, nr_max;
 	struct folio *folio, *next;
 
-	guard(spinlock)(&list->lock);
+	spin_lock(&list->lock);
 	nr_max = list_piece_size(list);
 	list_for_each_entry_safe(folio, next, list->from, lru) {
 		if (folio_test_hugetlb(folio) && nr_pages)
@@ -49,6 +49,7 @@ static bool list_isolate(struct migrate_pieces *pieces,
 			break;
 	}
 	list->nr_left -= min(list->nr_left, nr_pages);
+	spin_unlock(&list->lock);
 	return nr_pages;
 }
 
@@ -58,8 +59,9 @@ static void list_done(struct migrate_pieces *pieces,
 	struct migrate_list *list =
 		container_of(pieces, struct migrate_list, pieces);
 
-	guard(spinlock)(&list->lock);
+	spin_lock(&list->lock);
 	list_splice_tail_init(&piece->iso.folios, &list->left);
+	spin_unlock(&list->lock);
 }
 
 /* The node that the folios go to, if it is known. */

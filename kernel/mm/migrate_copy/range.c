@@ -84,7 +84,7 @@ bool migrate_range_claim(struct migrate_range *range,
 	unsigned long addr, next;
 	bool leaf = false;
 
-	guard(spinlock)(&range->lock);
+	spin_lock(&range->lock);
 	addr = range->next;
 	piece->start = addr;
 	piece->end = addr;
@@ -110,6 +110,7 @@ bool migrate_range_claim(struct migrate_range *range,
 		addr = next;
 	}
 	range->next = addr;
+	spin_unlock(&range->lock);
 	return piece->start < piece->end || addr < range->end;
 }
 

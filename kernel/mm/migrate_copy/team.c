@@ -91,18 +91,20 @@ static bool team_help_batch(struct migrate_copy_team *team)
 /* Find a job with something left, and be counted as one of its users. */
 static struct migrate_copy_job *team_join_job(struct migrate_copy_team *team)
 {
-	struct migrate_copy_job *job;
+	struct migrate_copy_job *job, *found = NULL;
 
 	if (list_empty_careful(&team->jobs))
 		return NULL;
-	guard(raw_spinlock)(&team->lock);
+	raw_spin_lock(&team->lock);
 	list_for_each_entry(job, &team->jobs, node) {
 		if (CURSOR_PAIR(atomic64_read(&job->cursor)) < job->nr) {
 			atomic_inc(&job->users);
-			return job;
+			found = job;
+			break;
 		}
 	}
-	return NULL;
+	raw_spin_unlock(&team->lock);
+	return found;
 }
 
 /* Copy some of what is being copied; false if there is none left. */
