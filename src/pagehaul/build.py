@@ -117,6 +117,21 @@ def build(
     return Kernel(variant, where, image, where / ".config", str(record["release"]), arch, base)
 
 
+def configured(variant: str, base: Base) -> Path:
+    """Return the tree of a variant of x86, configured: single objects can be made in it.
+
+    That is much sooner done than a kernel is built. Raises PagehaulError as build().
+    """
+    label = f"{variant}{base.suffix}"
+    with lock(f"build-{label}"):
+        where = _prepare(variant, base, X86_64, None)
+        if not _record_file(where).exists():
+            log = log_dir() / f"configure-{label}.log"
+            log.unlink(missing_ok=True)
+            configure(where, fragments_of(variant, base, X86_64), X86_64, log)
+    return where
+
+
 def fragments_of(variant: str, base: Base, arch: Arch) -> list[Path]:
     """Return the fragments of the configuration of a variant, those of the base after ours."""
     names = ("base", *arch.fragments, *_FRAGMENTS[variant])

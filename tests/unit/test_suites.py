@@ -566,6 +566,7 @@ def test_everything_runs_on_the_default_base_and_some_on_the_others(
         return run
 
     monkeypatch.setattr(suites, "SUITES", {name: suite(name) for name in (*suites.SHORT, "lint")})
+    monkeypatch.setattr(suites, "SHORT", {name: suite(name) for name in suites.SHORT})
     assert cli.main(["test"]) == 0
     default, *others = bases.names()
     assert ran == [
@@ -691,3 +692,31 @@ def test_arm64_is_tested_with_both_sizes_of_pages(
         names = [outcome.name for outcome in outcomes if f"pagehaul-{name}: " in outcome.name]
         assert len(names) == len(set(names)) == 6
     assert {outcome.status for outcome in outcomes} == {Status.PASSED}
+
+
+def test_on_the_other_bases_our_kernel_is_tested_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    built: list[str] = []
+
+    def build_one(variant: str, base: Base | None = None) -> Kernel:
+        built.append(variant)
+        image = tmp_path / "bzImage"
+        return Kernel(variant, tmp_path, image, image, "7", base=base)
+
+    def nothing(works: Sequence[object], *_: object) -> list[Outcome]:
+        return [passed("a work")] * len(works)
+
+    monkeypatch.setattr(guests.build, "build", build_one)
+    monkeypatch.setattr(guests.cprogs, "selftests", lambda *_: tmp_path)
+    monkeypatch.setattr(guests.cprogs, "build_static", lambda *_: tmp_path)
+    monkeypatch.setattr(guests.host, "need_for", lambda *_: None)
+    monkeypatch.setattr(guests, "_all_at_once", nothing)
+    other = bases.get(bases.names()[1])
+    for name in ("errors", "status", "move"):
+        beside = len(suites.SUITES[name](base=other))
+        assert set(built) == {"pagehaul", "vanilla"}, name
+        built.clear()
+        assert 0 < len(suites.SHORT[name](base=other)) < beside
+        assert set(built) == {"pagehaul"}, name
+        built.clear()

@@ -267,8 +267,7 @@ def _our_programs(
     helper has to be there in time, and a CPU that is away for another guest is not. A variant that
     looks for mistakes of its own has the unmodified kernel not beside it.
     """
-    if ours in build.DEBUG_VARIANTS:
-        runs = [run for run in runs if run[0] != "vanilla"]
+    runs = _without_vanilla(ours in build.DEBUG_VARIANTS, runs)
     kernels = {"pagehaul": build.build(ours, base)}
     kernels |= {side: build.build(side, base) for side, _ in runs if side == "vanilla"}
     directory = cprogs.selftests(kernels["pagehaul"].tree, "migrate_copy", [program])
@@ -283,6 +282,11 @@ def _our_programs(
         ]
         works.append(partial(_flat_programs, name, kernels[side], guest, programs))
     return _all_at_once(works, guest, kernels["pagehaul"], most)
+
+
+def _without_vanilla(alone: bool, runs: Sequence[_Run]) -> Sequence[_Run]:
+    """Return those of `runs` that are on our kernel, or all of them unless it is tested alone."""
+    return [run for run in runs if run[0] != "vanilla"] if alone else runs
 
 
 def _all_at_once(
@@ -353,15 +357,26 @@ def windows(ours: str = "torture", base: Base | None = None) -> list[Outcome]:
     return outcomes
 
 
-def errors(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
-    """Check the errors of the calls, alike on both kernels and in every mode, and of the knobs."""
-    runs = [("pagehaul", ["calls", "knobs"]), ("vanilla", ["calls"])]
+def errors(
+    ours: str = "pagehaul", base: Base | None = None, *, alone: bool = False
+) -> list[Outcome]:
+    """Check the errors of the calls, alike on both kernels and in every mode, and of the knobs.
+
+    With alone, the unmodified kernel is neither built nor tested.
+    """
+    runs = _without_vanilla(alone, [("pagehaul", ["calls", "knobs"]), ("vanilla", ["calls"])])
     return _our_programs("errors", "migrate_errors", runs, ours=ours, base=base)
 
 
-def status(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
-    """Check the status of every page of long lists, alike on both kernels and in every mode."""
-    return _our_programs("status", "migrate_status", _ALL_MODES, ours=ours, base=base)
+def status(
+    ours: str = "pagehaul", base: Base | None = None, *, alone: bool = False
+) -> list[Outcome]:
+    """Check the status of every page of long lists, alike on both kernels and in every mode.
+
+    alone is as for errors().
+    """
+    runs = _without_vanilla(alone, _ALL_MODES)
+    return _our_programs("status", "migrate_status", runs, ours=ours, base=base)
 
 
 def events(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
@@ -520,8 +535,11 @@ def compare(name: str, reference: Outcome | None, ours: Outcome | None) -> Outco
     return skipped(name, why)
 
 
-def move(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
-    """Try the `move` verb on both kernels, in a guest with a node that has no CPU."""
+def move(ours: str = "pagehaul", base: Base | None = None, *, alone: bool = False) -> list[Outcome]:
+    """Try the `move` verb on both kernels, in a guest with a node that has no CPU.
+
+    alone is as for errors().
+    """
     host.need_for("programs")
     victim = cprogs.build_static(REPO / "tests/guest") / "victim"
     # A copy, because other users of the guest cannot reach into the cache of the host's root.
@@ -538,7 +556,7 @@ def move(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     guest = replace(GUEST, memory_only_nodes=1, append=())
     programs = [Program("move", command)]
     kernels = [build.build(ours, base)]
-    if ours == "pagehaul":
+    if ours == "pagehaul" and not alone:
         kernels.append(build.build("vanilla", base))
     works = [partial(_flat_programs, "move", kernel, guest, programs) for kernel in kernels]
     return _all_at_once(works, guest, kernels[0])

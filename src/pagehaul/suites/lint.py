@@ -168,19 +168,17 @@ def compiled(base: Base | None = None) -> list[Outcome]:
         outcomes = _checkpatch_series(base)
     warnings = {}
     for variant in ("vanilla", "pagehaul"):
-        kernel = build.build(variant, base)
+        where = build.configured(variant, base)
         objects = [*patched_objects(base), *(_OURS if variant == "pagehaul" else ())]
         # Whatever has been compiled before says nothing now.
         for name in objects:
-            path = kernel.tree / name
+            path = where / name
             for old in path.glob("*.o") if path.is_dir() else (path,):
                 old.unlink(missing_ok=True)
         # As the tree is built, or the next build would compile all of it anew.
         command = [*build.make_command(variant), "W=1", "C=2", *objects]
         with ui.step(f"W=1 and sparse, {variant}"):
-            status, output = _output(
-                command, cwd=kernel.tree, env=build.make_environment(kernel.tree)
-            )
+            status, output = _output(command, cwd=where, env=build.make_environment(where))
         if status:
             return [*outcomes, verdict(f"compile {variant} with W=1 C=2", _last(output))]
         warnings[variant] = find_warnings(output)
