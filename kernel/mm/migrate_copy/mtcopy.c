@@ -43,6 +43,10 @@ struct mtcopy_thread {
 	struct migrate_copy_chunk chunk;
 };
 
+static const struct migrate_copy_limits limits = {
+	.chunk_pages = CHUNK_PAGES,
+};
+
 /* Serializes changes of the number of threads. */
 static DEFINE_MUTEX(threads_lock);
 static struct mtcopy_thread threads[MAX_THREADS];
@@ -63,8 +67,7 @@ static bool mtcopy_claim(struct mtcopy_thread *me)
 
 	spin_lock(&shares_lock);
 	list_for_each_entry(share, &shares, node) {
-		claimed = migrate_copy_chunk_claim(share, &me->chunk,
-						   CHUNK_PAGES);
+		claimed = migrate_copy_chunk_claim(share, &me->chunk, &limits);
 		if (claimed) {
 			list_move_tail(&share->node, &shares);
 			WRITE_ONCE(me->share, share);

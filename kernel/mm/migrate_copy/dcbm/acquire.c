@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dcbm: which channels to take.
+ */
+#define pr_fmt(fmt) "dcbm: " fmt
+
+#include <linux/cleanup.h>
+#include <linux/dma-mapping.h>
+#include <linux/list.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/nodemask.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "dcbm.h"
+
+/* Serializes acquisition; protects what follows. */
+DEFINE_MUTEX(dcbm_mutex);
+unsigned int dcbm_wanted;
+char dcbm_devices[DEVICES_SIZE] = "any";
+bool dcbm_leaving;
+
+static bool word_in(const char *list, const char *name)
+{
+	size_t len;
+
+	for (; *list; list += len + strspn(list + len, " ,")) {
+		len = strcspn(list, " ,");
+		if (len == strlen(name) && !strncmp(list, name, len))
+			return true;
+	}
+	return false;
+}
+
+/* What the device of a channel takes at a time. */
+static void get_limits(struct dma_chan *chan, struct migrate_copy_limits *limits)
+{
+	struct device *dev = dmaengine_get_dma_device(chan);
+	size_t most = dma_get_max_seg_size(dev);
+	unsigned long boundary = dma_get_seg_boundary(dev);
+
+	*limits = (struct migrate_copy_limits){
+		.range_pages = min_t(size_t, most / PAGE_SIZE, UINT_MAX),
+	};
+	/* One that is larger than all memory is none. */
+	if (boundary != ULONG_MAX)
+		limits->boundary_pages = (boundary >> PAGE_SHIFT) + 1;
+}
+
+/* Can the device access all of the memory by itself? */
+static bool bounces(struct device *dev)
+{
+	return dma_addressing_limited(dev) || dma_max_mapping_size(dev) != SIZE_MAX;
+}
+
+/* Was a channel given up? */
+static bool was_retired(struct dma_chan *chan)
+{
+	unsigned int i, nr = dcbm_slots();
+
+	for (i = 0; i < nr; i++) {
+		if (READ_ONCE(dcbm_chans[i]->retired) &&
+		    !strcmp(dcbm_chans[i]->label, dma_chan_name(chan)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Why a channel is of no use, or NULL. Under the lock of dmaengine: the channel has
+ * a name, if its device is registered. One that is not can be found for as long as
+ * somebody has one of its channels; those that are registered are counted.
+ */
+static const char *unfit(struct dma_chan *chan)
+{
+	struct device *dev = dmaengine_get_dma_device(chan);
+	struct migrate_copy_limits limits;
+
+	if (!word_in(dcbm_devices, "any") &&
+	    !word_in(dcbm_devices, dma_chan_name(chan)) &&
+	    !word_in(dcbm_devices, dev_name(chan->device->dev)))
+		return "not among the devices";
+	if (bounces(dev))
+		return "needs bounce buffers";
+	get_limits(chan, &limits);
+	if (!limits.range_pages || chan->device->copy_align > PAGE_SHIFT ||
+	    dma_get_seg_boundary(dev) < PAGE_SIZE - 1)
+		return "takes no whole pages";
+	if (was_retired(chan))
+		return "was given up";
+	return NULL;
+}
+
+static bool registered(const struct dma_chan *chan)
+{
+	return list_count_nodes(&chan->device->channels) == chan->device->chancnt;
+}
+
+/**
+ * struct search - what channel to look for
+ * @nid: On which node, or NUMA_NO_NODE for any.
+ * @label: The name of the last one that suits, which is the one that is found.
+ * @buf: Where to write which are of no use, and why; then none is found.
+ * @len: What has been written.
+ */
+struct search {
+	int nid;
+	char label[LABEL_SIZE];
+	char *buf;
+	ssize_t len;
+};
+
+static bool suits(struct dma_chan *chan, void *data)
+{
+	struct search *search = data;
+	const char *why;
+
+	if (!registered(chan))
+		return false;
+	why = unfit(chan);
+	if (search->buf) {
+		search->len += sysfs_emit_at(search->buf, search->len,
+					     "%s of %s: %s\n", dma_chan_name(chan),
+					     dev_name(chan->device->dev),
+					     why ?: "not asked for");
+		return false;
+	}
+	if (why || (search->nid != NUMA_NO_NODE &&
+		    search->nid != dev_to_node(chan->device->dev)))
+		return false;
+	strscpy(search->label, dma_chan_name(chan));
+	return true;
+}
+
+static struct dma_chan *request(struct search *search)
+{
+	dma_cap_mask_t mask;
+
+	dma_cap_zero(mask);
+	dma_cap_set(DMA_MEMCPY, mask);
+	return dma_request_channel(mask, suits, search);
+}
+
+/**
+ * dcbm_list_unused() - Say which channels are not used, and why.
+ * @buf: A page that is shown in sysfs.
+ * @len: What has been written to it.
+ *
+ * Those that somebody else uses are not among them.
+ *
+ * Context: Process context, may sleep.
+ * Return: What has been written by then.
+ */
+ssize_t dcbm_list_unused(char *buf, ssize_t len)
+{
+	struct search search = { .buf = buf, .len = len };
+
+	guard(mutex)(&dcbm_mutex);
+	request(&search);
+	return search.len;
+}
+
+/* A place without a channel; a new one if need be. */
+static struct dcbm_chan *free_slot(void)
+{
+	unsigned int i, nr = dcbm_slots();
+	struct dcbm_chan *dchan;
+
+	for (i = 0; i < nr; i++) {
+		if (READ_ONCE(dcbm_chans[i]->state) == CHAN_CLOSED &&
+		    !READ_ONCE(dcbm_chans[i]->retired))
+			return dcbm_chans[i];
+	}
+	if (i == MAX_CHANNELS)
+		return NULL;
+
+	dchan = kvzalloc_obj(*dchan);
+	if (!dchan)
+		return NULL;
+	dchan->slot = i;
+	dchan->nid = NUMA_NO_NODE;
+	spin_lock_init(&dchan->lock);
+	INIT_DELAYED_WORK(&dchan->work, dcbm_work);
+	INIT_WORK(&dchan->pump_work, dcbm_pump);
+	/* Pairs with the acquire in dcbm_slots(). */
+	smp_store_release(&dcbm_chans[i], dchan);
+	return dchan;
+}
+
+/* One channel more, on the node if there is one; false if there is none. */
+static bool acquire_one(int nid)
+{
+	struct dcbm_chan *dchan = free_slot();
+	struct search search = { .nid = nid };
+	struct dma_chan *chan;
+
+	if (!dchan)
+		return false;
+	chan = request(&search);
+	if (!chan) {
+		search.nid = NUMA_NO_NODE;
+		chan = request(&search);
+	}
+	if (!chan)
+		return false;
+
+	spin_lock_irq(&dchan->lock);
+	WRITE_ONCE(dchan->chan, chan);
+	strscpy(dchan->label, search.label);
+	dchan->dev = get_device(dmaengine_get_dma_device(chan));
+	WRITE_ONCE(dchan->nid, dev_to_node(chan->device->dev));
+	get_limits(chan, &dchan->limits);
+	dchan->boundary = dma_get_seg_boundary(dchan->dev);
+	dchan->no_order = dma_has_cap(DMA_COMPLETION_NO_ORDER,
+				      chan->device->cap_mask);
+	dchan->strikes = 0;
+	WRITE_ONCE(dchan->state, CHAN_LIVE);
+	spin_unlock_irq(&dchan->lock);
+	return true;
+}
+
+/**
+ * dcbm_acquire() - Have as many channels as are wanted, or all there are.
+ *
+ * Of all nodes in turn. Somebody asks for them: those that were given up may be
+ * used again.
+ *
+ * Context: Process context with dcbm_mutex, may sleep.
+ */
+void dcbm_acquire(void)
+{
+	unsigned int i, have = 0, nr = dcbm_slots();
+	int nid = first_online_node;
+
+	for (i = 0; i < nr; i++) {
+		enum chan_state state = READ_ONCE(dcbm_chans[i]->state);
+
+		WRITE_ONCE(dcbm_chans[i]->retired, false);
+		if (state != CHAN_LIVE && state != CHAN_RESETTING)
+			continue;
+		if (have == dcbm_wanted)
+			dcbm_close(dcbm_chans[i]);
+		else
+			have++;
+	}
+	while (have < dcbm_wanted && !dcbm_leaving && acquire_one(nid)) {
+		have++;
+		nid = next_online_node(nid);
+		if (nid == MAX_NUMNODES)
+			nid = first_online_node;
+	}
+}
+
+/**
+ * dcbm_close_all() - Have all channels released.
+ *
+ * Context: Process context with dcbm_mutex. Waits for a short while.
+ */
+void dcbm_close_all(void)
+{
+	unsigned int i, nr = dcbm_slots();
+
+	for (i = 0; i < nr; i++)
+		dcbm_close(dcbm_chans[i]);
+}
+
+/**
+ * dcbm_open() - How many channels are not released.
+ *
+ * Context: Any.
+ * Return: Their number, with those that are about to go.
+ */
+unsigned int dcbm_open(void)
+{
+	unsigned int i, open = 0, nr = dcbm_slots();
+
+	for (i = 0; i < nr; i++)
+		open += READ_ONCE(dcbm_chans[i]->state) != CHAN_CLOSED;
+	return open;
+}
+
+/**
+ * dcbm_free() - Forget the places of channels, which are all released.
+ *
+ * Context: Process context, may sleep.
+ */
+void dcbm_free(void)
+{
+	unsigned int i, nr = dcbm_slots();
+
+	for (i = 0; i < nr; i++) {
+		cancel_delayed_work_sync(&dcbm_chans[i]->work);
+		cancel_work_sync(&dcbm_chans[i]->pump_work);
+		kvfree(dcbm_chans[i]);
+	}
+}

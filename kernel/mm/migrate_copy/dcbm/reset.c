@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dcbm: channels that fail, are late, or go.
+ *
+ * A channel that fails is left alone for 2, 4, ... ms; after so many failures in a
+ * row that this has come to some seconds, it is given up. What it has claimed and
+ * not begun is returned.
+ *
+ * What is late may still be written to. There are drivers that stop nothing when
+ * they are told to terminate, or stop later, and free what the hardware uses (ptdma,
+ * idxd, zynqmp_dma). So they are not told to: the chunk is lost, see
+ * engine/quarantine.c, until the channel reports it, and the channel takes nothing
+ * meanwhile. Only if the administrator says by the parameter terminate that drivers
+ * do stop the hardware, dmaengine_terminate_sync() is believed.
+ *
+ * A channel is released when it has reported everything, or was terminated: to
+ * release it is no way to stop it. The module cannot go while chunks are lost, and
+ * who asks for a channel to be released does not wait for one that hangs.
+ *
+ * All of this is done by one work item for each channel, and so never at the same
+ * time for one of them.
+ */
+#define pr_fmt(fmt) "dcbm: " fmt
+
+#include <linux/bitops.h>
+#include <linux/device.h>
+#include <linux/jiffies.h>
+#include <linux/module.h>
+#include <linux/printk.h>
+#include <linux/wait.h>
+
+#include "dcbm.h"
+
+/* Failures in a row after which a channel is given up: after 4 seconds. */
+#define MAX_STRIKES	11
+
+/* How long a channel may take for what it has, before it is terminated. */
+#define LEAVE_DELAY	msecs_to_jiffies(100)
+
+/* When to look again at one that has something in flight. */
+#define LOOK_DELAY	msecs_to_jiffies(1)
+#define RETRY_DELAY	(HZ / 2)
+
+struct workqueue_struct *dcbm_wq;
+
+/* Who waits for a channel to be released. */
+static DECLARE_WAIT_QUEUE_HEAD(closed_wait);
+
+static void leave(struct dcbm_chan *dchan)
+{
+	lockdep_assert_held(&dchan->lock);
+	WRITE_ONCE(dchan->state, CHAN_LEAVING);
+	dchan->leave_by = jiffies + LEAVE_DELAY;
+	mod_delayed_work(dcbm_wq, &dchan->work, 0);
+}
+
+/**
+ * dcbm_strike() - Note that something has gone wrong.
+ * @dchan: The channel, whose lock is held. It gets nothing for a while, or is
+ *	given up.
+ * @why: What it was.
+ *
+ * Context: Any.
+ */
+void dcbm_strike(struct dcbm_chan *dchan, const char *why)
+{
+	lockdep_assert_held(&dchan->lock);
+	pr_warn_ratelimited("%s: %s\n", dchan->label, why);
+	if (dchan->strikes < MAX_STRIKES) {
+		dchan->strikes++;
+	} else if (dchan->state == CHAN_LIVE) {
+		pr_warn("%s: not used any more\n", dchan->label);
+		atomic_long_inc(&dcbm_stats[DCBM_RETIRED]);
+		WRITE_ONCE(dchan->retired, true);
+		leave(dchan);
+	}
+	dchan->resume = jiffies + msecs_to_jiffies(BIT(dchan->strikes));
+}
+
+/**
+ * dcbm_time_out() - A chunk is late.
+ * @dchan: Its channel, whose lock is held.
+ *
+ * Context: Any.
+ * Return: true if it may come back soon, since the channel is terminated.
+ */
+bool dcbm_time_out(struct dcbm_chan *dchan)
+{
+	dcbm_strike(dchan, "transfer timed out");
+	if (!READ_ONCE(dcbm_terminate))
+		return false;
+	if (dchan->state == CHAN_LIVE) {
+		WRITE_ONCE(dchan->state, CHAN_RESETTING);
+		mod_delayed_work(dcbm_wq, &dchan->work, 0);
+	}
+	return true;
+}
+
+/**
+ * dcbm_lose() - Give up a chunk of which something may be in flight.
+ * @dchan: Its channel, whose lock is held.
+ * @desc: The chunk.
+ *
+ * Context: Any.
+ */
+void dcbm_lose(struct dcbm_chan *dchan, struct dcbm_desc *desc)
+{
+	lockdep_assert_held(&dchan->lock);
+	desc->error = true;
+	if (dcbm_over(desc)) {
+		dcbm_finish(dchan, desc);
+		return;
+	}
+	desc->pins = try_module_get(THIS_MODULE);
+	WRITE_ONCE(dchan->lost, dchan->lost + 1);
+	desc->share = NULL;
+	migrate_copy_chunk_lost(&desc->chunk);
+}
+
+/* Chunks that were lost, but are over by now. */
+static void end_quarantine(struct dcbm_chan *dchan)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_DESCS; i++) {
+		struct dcbm_desc *desc = &dchan->descs[i];
+		bool over, pins;
+
+		spin_lock_irq(&dchan->lock);
+		over = desc->used && !desc->share && dcbm_over(desc);
+		pins = desc->pins;
+		spin_unlock_irq(&dchan->lock);
+		if (!over)
+			continue;
+		/* Nobody else touches it: it is used, and waits for nothing. */
+		migrate_copy_chunk_stopped(&desc->chunk);
+		spin_lock_irq(&dchan->lock);
+		desc->used = false;
+		WRITE_ONCE(dchan->lost, dchan->lost - 1);
+		spin_unlock_irq(&dchan->lock);
+		if (pins)
+			module_put(THIS_MODULE);
+	}
+}
+
+/*
+ * Nothing is transferred any more, and no callback is running: take back what the
+ * channel had.
+ */
+static void drop_all(struct dcbm_chan *dchan)
+{
+	unsigned int i;
+	unsigned long nr;
+
+	spin_lock_irq(&dchan->lock);
+	for (i = 0; i < NR_DESCS; i++) {
+		struct dcbm_desc *desc = &dchan->descs[i];
+		unsigned long waiting = desc->waiting;
+
+		if (!desc->used)
+			continue;
+		desc->waiting = 0;
+		desc->error = true;
+		spin_unlock_irq(&dchan->lock);
+		for_each_set_bit(nr, &waiting, MIGRATE_COPY_CHUNK_RANGES)
+			dcbm_unmap(dchan, desc, nr);
+		spin_lock_irq(&dchan->lock);
+		desc->mapped &= ~waiting;
+		dchan->outstanding -= hweight_long(waiting);
+		if (dcbm_over(desc))
+			dcbm_finish(dchan, desc);
+	}
+	spin_unlock_irq(&dchan->lock);
+}
+
+/* Terminate a channel that gets nothing more; false if that may not be done now. */
+static bool terminate(struct dcbm_chan *dchan)
+{
+	bool pumping;
+
+	spin_lock_irq(&dchan->lock);
+	pumping = dchan->pumping;
+	spin_unlock_irq(&dchan->lock);
+	if (pumping || !READ_ONCE(dcbm_terminate) ||
+	    dmaengine_terminate_sync(dchan->chan))
+		return false;
+	drop_all(dchan);
+	return true;
+}
+
+static void reset(struct dcbm_chan *dchan)
+{
+	bool stopped = terminate(dchan);
+
+	spin_lock_irq(&dchan->lock);
+	if (dchan->state == CHAN_RESETTING)
+		WRITE_ONCE(dchan->state, CHAN_LIVE);
+	/* It takes nothing more before the next time-out, for something is lost. */
+	if (!stopped)
+		dchan->resume = jiffies + RETRY_DELAY;
+	spin_unlock_irq(&dchan->lock);
+}
+
+/* Has the channel nothing left? */
+static bool is_empty(struct dcbm_chan *dchan)
+{
+	bool empty;
+	unsigned int i;
+
+	spin_lock_irq(&dchan->lock);
+	empty = !dchan->pumping && !dchan->outstanding;
+	for (i = 0; i < NR_DESCS; i++)
+		empty &= !dchan->descs[i].used;
+	spin_unlock_irq(&dchan->lock);
+	return empty;
+}
+
+/* Release the channel, if it has nothing left; if not, look again later. */
+static void release(struct dcbm_chan *dchan)
+{
+	bool late = time_after(jiffies, READ_ONCE(dchan->leave_by));
+
+	if (!is_empty(dchan) && late && terminate(dchan))
+		end_quarantine(dchan);
+	if (!is_empty(dchan)) {
+		/* What was claimed, and not submitted, is returned by the pump. */
+		queue_work(dcbm_pump_wq, &dchan->pump_work);
+		mod_delayed_work(dcbm_wq, &dchan->work,
+				 late ? RETRY_DELAY : LOOK_DELAY);
+		return;
+	}
+	dma_release_channel(dchan->chan);
+	put_device(dchan->dev);
+	spin_lock_irq(&dchan->lock);
+	WRITE_ONCE(dchan->chan, NULL);
+	WRITE_ONCE(dchan->state, CHAN_CLOSED);
+	spin_unlock_irq(&dchan->lock);
+	wake_up(&closed_wait);
+}
+
+/**
+ * dcbm_work() - See to a channel that fails, is late, or goes.
+ * @work: Its work item.
+ *
+ * Context: Process context. May wait for the driver.
+ */
+void dcbm_work(struct work_struct *work)
+{
+	struct dcbm_chan *dchan = container_of(work, struct dcbm_chan, work.work);
+
+	if (READ_ONCE(dchan->state) == CHAN_RESETTING)
+		reset(dchan);
+	end_quarantine(dchan);
+	if (READ_ONCE(dchan->state) == CHAN_LEAVING)
+		release(dchan);
+	queue_work(dcbm_pump_wq, &dchan->pump_work);
+}
+
+/**
+ * dcbm_close() - Have a channel released.
+ * @dchan: The channel. One that hangs is released later.
+ *
+ * Context: Process context. Waits for a short while.
+ */
+void dcbm_close(struct dcbm_chan *dchan)
+{
+	spin_lock_irq(&dchan->lock);
+	if (dchan->state == CHAN_LIVE || dchan->state == CHAN_RESETTING)
+		leave(dchan);
+	spin_unlock_irq(&dchan->lock);
+	wait_event_timeout(closed_wait, READ_ONCE(dchan->state) == CHAN_CLOSED,
+			   2 * LEAVE_DELAY);
+}

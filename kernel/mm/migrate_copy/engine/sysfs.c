@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Copy engines: how they come and go, and their directories in
+ * /sys/kernel/mm/migrate_copy/engines/.
+ */
+#include <linux/bitops.h>
+#include <linux/cleanup.h>
+#include <linux/cpumask.h>
+#include <linux/jump_label.h>
+#include <linux/kobject.h>
+#include <linux/kstrtox.h>
+#include <linux/migrate.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/rculist.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/srcu.h>
+#include <linux/wait_bit.h>
+
+#include "engine.h"
+
+#define DEFAULT_MIN_KB		64
+#define DEFAULT_CHUNK_KB	256
+#define DEFAULT_TIMEOUT_MS	100
+#define MAX_TIMEOUT_MS		10000
+
+/* On while there is an engine that jobs may use. */
+DEFINE_STATIC_KEY_FALSE(migrate_copy_offload_key);
+/* On while an engine is registered: something may be in quarantine. */
+DEFINE_STATIC_KEY_FALSE(migrate_copy_engine_key);
+
+/* Of registered engines; read under SRCU, changed under the mutex. */
+LIST_HEAD(copy_engines);
+DEFINE_SRCU(copy_engines_srcu);
+
+static struct kobject *engines_kobj;
+static DEFINE_MUTEX(engines_lock);
+
+/* Room for the pairs of large jobs: for so many at a time, others are small ones. */
+#define NR_ROOMS	16U
+
+/* Allocated before an engine may be used, and kept: somebody may have them. */
+static struct migrate_copy_room *rooms[NR_ROOMS];
+static unsigned long rooms_used;
+
+static struct migrate_copy_engine *to_engine(struct kobject *kobj)
+{
+	return container_of(kobj, struct migrate_copy_engine, kobj);
+}
+
+static void rooms_alloc(void)
+{
+	struct migrate_copy_room *room;
+	unsigned int i, nr = min(num_possible_cpus(), NR_ROOMS);
+
+	lockdep_assert_held(&engines_lock);
+	for (i = 0; i < nr && !rooms[i]; i++) {
+		room = kvmalloc_obj(*room);
+		if (!room)
+			break;
+		room->nr = i;
+		/* Pairs with the acquire in migrate_copy_room_get(). */
+		smp_store_release(&rooms[i], room);
+	}
+}
+
+/**
+ * migrate_copy_room_get() - Get room for the pairs of a large job.
+ *
+ * Context: Any.
+ * Return: The room, to be given back by migrate_copy_room_put(); NULL if there is
+ * none.
+ */
+struct migrate_copy_room *migrate_copy_room_get(void)
+{
+	struct migrate_copy_room *room;
+	unsigned int i;
+
+	for (i = 0; i < NR_ROOMS; i++) {
+		/* Pairs with the release in rooms_alloc(). */
+		room = smp_load_acquire(&rooms[i]);
+		if (room && !test_and_set_bit_lock(i, &rooms_used))
+			return room;
+	}
+	return NULL;
+}
+
+/**
+ * migrate_copy_room_put() - Give room back.
+ * @room: The room.
+ *
+ * Context: Any.
+ */
+void migrate_copy_room_put(struct migrate_copy_room *room)
+{
+	clear_bit_unlock(room->nr, &rooms_used);
+}
+
+/**
+ * __migrate_copy_may_offload() - Is there an engine for such a request?
+ * @reason: Its migrate_reason.
+ *
+ * Context: Any.
+ * Return: true if so.
+ */
+bool __migrate_copy_may_offload(int reason)
+{
+	struct migrate_copy_engine *engine;
+	bool may = false;
+	int idx;
+
+	idx = srcu_read_lock(&copy_engines_srcu);
+	list_for_each_entry_srcu(engine, &copy_engines, node,
+				 srcu_read_lock_held(&copy_engines_srcu))
+		may |= READ_ONCE(engine->offloading) &&
+		       READ_ONCE(engine->reasons) & BIT(reason);
+	srcu_read_unlock(&copy_engines_srcu, idx);
+	return may;
+}
+
+/**
+ * migrate_copy_engine_enable() - Let jobs use an engine, or no longer.
+ * @engine: The engine.
+ * @enable: Whether.
+ *
+ * Jobs in flight are not affected. What was learned of its speed is forgotten:
+ * whoever has mended something switches it on again.
+ *
+ * Context: Process context, may sleep.
+ */
+void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable)
+{
+	guard(mutex)(&engines_lock);
+	if (engine->offloading == enable)
+		return;
+	if (enable) {
+		rooms_alloc();
+		copy_engine_forget(engine);
+	}
+	WRITE_ONCE(engine->offloading, enable);
+	if (enable)
+		static_branch_inc(&migrate_copy_offload_key);
+	else
+		static_branch_dec(&migrate_copy_offload_key);
+}
+EXPORT_SYMBOL_GPL(migrate_copy_engine_enable);
+
+/**
+ * migrate_copy_engine_enabled() - May jobs use an engine?
+ * @engine: The engine.
+ *
+ * Context: Any.
+ * Return: true if so.
+ */
+bool migrate_copy_engine_enabled(const struct migrate_copy_engine *engine)
+{
+	return READ_ONCE(engine->offloading);
+}
+EXPORT_SYMBOL_GPL(migrate_copy_engine_enabled);
+
+/**
+ * migrate_copy_engine_reasons() - What an engine is used for.
+ * @engine: The engine.
+ *
+ * Context: Any.
+ * Return: Where there is one bit for each migrate_reason. It can be changed at any
+ * time.
+ */
+unsigned long *migrate_copy_engine_reasons(struct migrate_copy_engine *engine)
+{
+	return &engine->reasons;
+}
+EXPORT_SYMBOL_GPL(migrate_copy_engine_reasons);
+
+static ssize_t offloading_show(struct kobject *kobj, struct kobj_attribute *attr,
+			       char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(to_engine(kobj)->offloading));
+}
+
+static ssize_t offloading_store(struct kobject *kobj,
+				struct kobj_attribute *attr, const char *buf,
+				size_t count)
+{
+	unsigned int enable;
+
+	if (kstrtouint(buf, 10, &enable) || enable > 1)
+		return -EINVAL;
+	migrate_copy_engine_enable(to_engine(kobj), enable);
+	return count;
+}
+
+static struct kobj_attribute offloading_attr = __ATTR_RW(offloading);
+
+static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return migrate_copy_reasons_print(READ_ONCE(to_engine(kobj)->reasons), buf);
+}
+
+static ssize_t reasons_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	return migrate_copy_reasons_parse(buf, &to_engine(kobj)->reasons) ?: count;
+}
+
+static struct kobj_attribute reasons_attr = __ATTR_RW(reasons);
+
+/**
+ * struct engine_knob - a number of an engine that can be set
+ * @attr: Its attribute.
+ * @offset: Where it is in the engine.
+ * @min: Its smallest value.
+ * @max: Its largest value.
+ */
+struct engine_knob {
+	struct kobj_attribute attr;
+	size_t offset;
+	unsigned int min;
+	unsigned int max;
+};
+
+static unsigned int *knob_value(struct kobject *kobj,
+				const struct engine_knob *knob)
+{
+	return (void *)to_engine(kobj) + knob->offset;
+}
+
+static ssize_t knob_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	struct engine_knob *knob = container_of(attr, struct engine_knob, attr);
+
+	return sysfs_emit(buf, "%u\n", READ_ONCE(*knob_value(kobj, knob)));
+}
+
+static ssize_t knob_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	struct engine_knob *knob = container_of(attr, struct engine_knob, attr);
+	unsigned int value;
+
+	if (kstrtouint(buf, 10, &value) || value < knob->min || value > knob->max)
+		return -EINVAL;
+	WRITE_ONCE(*knob_value(kobj, knob), value);
+	return count;
+}
+
+enum { KNOB_EXCLUSIVE, KNOB_MIN_KB, KNOB_CHUNK_KB, KNOB_TIMEOUT_MS };
+
+static struct engine_knob knobs[] = {
+	[KNOB_EXCLUSIVE] = {
+		__ATTR(exclusive, 0644, knob_show, knob_store),
+		offsetof(struct migrate_copy_engine, exclusive), 0, 1
+	},
+	[KNOB_MIN_KB] = {
+		__ATTR(min_kb, 0644, knob_show, knob_store),
+		offsetof(struct migrate_copy_engine, min_kb), 0, UINT_MAX
+	},
+	[KNOB_CHUNK_KB] = {
+		__ATTR(chunk_kb, 0644, knob_show, knob_store),
+		offsetof(struct migrate_copy_engine, chunk_kb),
+		MIGRATE_COPY_MIN_CHUNK_KB, MIGRATE_COPY_MAX_CHUNK_KB
+	},
+	[KNOB_TIMEOUT_MS] = {
+		__ATTR(timeout_ms, 0644, knob_show, knob_store),
+		offsetof(struct migrate_copy_engine, timeout_ms), 1, MAX_TIMEOUT_MS
+	},
+};
+
+static struct attribute *engine_attrs[] = {
+	&offloading_attr.attr,
+	&reasons_attr.attr,
+	&knobs[KNOB_EXCLUSIVE].attr.attr,
+	&knobs[KNOB_MIN_KB].attr.attr,
+	&knobs[KNOB_CHUNK_KB].attr.attr,
+	&knobs[KNOB_TIMEOUT_MS].attr.attr,
+	NULL
+};
+
+static const struct attribute_group engine_group = {
+	.attrs = engine_attrs,
+};
+
+static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf);
+
+static struct kobj_attribute stat_kobj_attrs[ENGINE_NR_STATS] = {
+	[ENGINE_JOBS]		= __ATTR(jobs, 0444, stat_show, NULL),
+	[ENGINE_REFUSED]	= __ATTR(refused, 0444, stat_show, NULL),
+	[ENGINE_CHUNKS]		= __ATTR(chunks, 0444, stat_show, NULL),
+	[ENGINE_BYTES]		= __ATTR(bytes, 0444, stat_show, NULL),
+	[ENGINE_FAILED]		= __ATTR(failed, 0444, stat_show, NULL),
+	[ENGINE_TIMEOUTS]	= __ATTR(timeouts, 0444, stat_show, NULL),
+	[ENGINE_LOST]		= __ATTR(lost, 0444, stat_show, NULL),
+};
+
+static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	enum engine_stat stat = attr - stat_kobj_attrs;
+
+	return sysfs_emit(buf, "%ld\n",
+			  atomic_long_read(&to_engine(kobj)->stats[stat]));
+}
+
+static ssize_t quarantined_show(struct kobject *kobj,
+				struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n",
+			  atomic_read(&to_engine(kobj)->quarantined));
+}
+
+static struct kobj_attribute quarantined_attr = __ATTR_RO(quarantined);
+
+static ssize_t chunk_ns_show(struct kobject *kobj, struct kobj_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "%lu\n", READ_ONCE(to_engine(kobj)->chunk_ns));
+}
+
+static struct kobj_attribute chunk_ns_attr = __ATTR_RO(chunk_ns);
+
+static ssize_t chunk_pages_show(struct kobject *kobj,
+				struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%lu\n",
+			  copy_engine_known_pages(to_engine(kobj)));
+}
+
+static struct kobj_attribute chunk_pages_attr = __ATTR_RO(chunk_pages);
+
+static struct attribute *engine_stat_attrs[] = {
+	&stat_kobj_attrs[ENGINE_JOBS].attr,
+	&stat_kobj_attrs[ENGINE_REFUSED].attr,
+	&stat_kobj_attrs[ENGINE_CHUNKS].attr,
+	&stat_kobj_attrs[ENGINE_BYTES].attr,
+	&stat_kobj_attrs[ENGINE_FAILED].attr,
+	&stat_kobj_attrs[ENGINE_TIMEOUTS].attr,
+	&stat_kobj_attrs[ENGINE_LOST].attr,
+	&quarantined_attr.attr,
+	&chunk_ns_attr.attr,
+	&chunk_pages_attr.attr,
+	NULL
+};
+
+static const struct attribute_group engine_stat_group = {
+	.name = "stats",
+	.attrs = engine_stat_attrs,
+};
+
+static const struct attribute_group *engine_groups[] = {
+	&engine_group,
+	&engine_stat_group,
+	NULL
+};
+
+static void engine_release(struct kobject *kobj)
+{
+	kfree(to_engine(kobj));
+}
+
+static const struct kobj_type engine_ktype = {
+	.release = engine_release,
+	.sysfs_ops = &kobj_sysfs_ops,
+	.default_groups = engine_groups,
+};
+
+static bool engine_name_taken(const char *name)
+{
+	struct migrate_copy_engine *engine;
+
+	list_for_each_entry(engine, &copy_engines, node) {
+		if (!strcmp(engine->desc->name, name))
+			return true;
+	}
+	return false;
+}
+
+static int engine_add(struct migrate_copy_engine *engine)
+{
+	int err;
+
+	guard(mutex)(&engines_lock);
+	if (!engines_kobj)
+		return -ENODEV;
+	if (engine_name_taken(engine->desc->name))
+		return -EEXIST;
+
+	err = kobject_add(&engine->kobj, engines_kobj, "%s", engine->desc->name);
+	if (!err && engine->desc->groups)
+		err = sysfs_create_groups(&engine->kobj, engine->desc->groups);
+	if (err)
+		return err;
+	static_branch_inc(&migrate_copy_engine_key);
+	list_add_tail_rcu(&engine->node, &copy_engines);
+	return 0;
+}
+
+/**
+ * migrate_copy_engine_register() - Make an engine known.
+ * @desc: Its description. Must stay until it is unregistered.
+ * @priv: Passed to its operations.
+ *
+ * Jobs use it when the administrator says so, in its directory in sysfs.
+ * Attributes in desc->groups can be accessed before this returns.
+ *
+ * Context: Process context, may sleep.
+ * Return: The engine, or an error pointer: -EINVAL for a description that is not
+ * complete, -EEXIST for a name that is taken, -ENOMEM, -ENODEV without sysfs.
+ */
+struct migrate_copy_engine *
+migrate_copy_engine_register(const struct migrate_copy_engine_desc *desc,
+			     void *priv)
+{
+	struct migrate_copy_engine *engine;
+	int err;
+
+	if (!desc->name || !*desc->name || strchr(desc->name, '/') ||
+	    !desc->ops || !desc->ops->start || !desc->ops->end)
+		return ERR_PTR(-EINVAL);
+
+	engine = kzalloc_obj(*engine);
+	if (!engine)
+		return ERR_PTR(-ENOMEM);
+
+	engine->desc = desc;
+	engine->priv = priv;
+	engine->min_kb = DEFAULT_MIN_KB;
+	engine->chunk_kb = DEFAULT_CHUNK_KB;
+	engine->timeout_ms = DEFAULT_TIMEOUT_MS;
+	engine->reasons = ULONG_MAX;
+	kobject_init(&engine->kobj, &engine_ktype);
+	err = engine_add(engine);
+	if (err) {
+		kobject_put(&engine->kobj);
+		return ERR_PTR(err);
+	}
+	return engine;
+}
+EXPORT_SYMBOL_GPL(migrate_copy_engine_register);
+
+/**
+ * migrate_copy_engine_unregister() - Forget an engine.
+ * @engine: The engine. Gone when this returns.
+ *
+ * Every lost chunk must be declared stopped, before or meanwhile.
+ *
+ * Context: Process context; not from an attribute of the engine. Sleeps until
+ * the jobs in flight, its directory in sysfs and the quarantine have no more
+ * use for it.
+ */
+void migrate_copy_engine_unregister(struct migrate_copy_engine *engine)
+{
+	WRITE_ONCE(engine->leaving, true);
+	/* Ends what goes on in sysfs, which may need engines_lock. */
+	kobject_del(&engine->kobj);
+	migrate_copy_engine_enable(engine, false);
+	scoped_guard(mutex, &engines_lock)
+		list_del_rcu(&engine->node);
+
+	synchronize_srcu(&copy_engines_srcu);
+	wait_var_event(&engine->quarantined, !atomic_read(&engine->quarantined));
+	static_branch_dec(&migrate_copy_engine_key);
+	kobject_put(&engine->kobj);
+}
+EXPORT_SYMBOL_GPL(migrate_copy_engine_unregister);
+
+#ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
+/**
+ * migrate_copy_engine_tune() - Prepare an engine for a test.
+ * @engine: The engine.
+ * @exclusive: Whether CPUs copy only what it leaves.
+ * @timeout_ms: How long a caller waits for it.
+ *
+ * Forgets how fast it is, too.
+ *
+ * Context: Any.
+ */
+void migrate_copy_engine_tune(struct migrate_copy_engine *engine, bool exclusive,
+			      unsigned int timeout_ms)
+{
+	WRITE_ONCE(engine->exclusive, exclusive);
+	WRITE_ONCE(engine->timeout_ms, timeout_ms);
+	copy_engine_forget(engine);
+}
+#endif
+
+/**
+ * migrate_copy_engine_kobj() - The directory of an engine in sysfs.
+ * @engine: The engine.
+ *
+ * Context: Any.
+ * Return: Its kobject.
+ */
+struct kobject *migrate_copy_engine_kobj(struct migrate_copy_engine *engine)
+{
+	return &engine->kobj;
+}
+EXPORT_SYMBOL_GPL(migrate_copy_engine_kobj);
+
+/**
+ * migrate_copy_engines_init() - Make room for engines.
+ * @parent: The directory of the migration copy in sysfs.
+ *
+ * Context: Boot, may sleep.
+ * Return: 0, or -ENOMEM.
+ */
+int __init migrate_copy_engines_init(struct kobject *parent)
+{
+	engines_kobj = kobject_create_and_add("engines", parent);
+	return engines_kobj ? 0 : -ENOMEM;
+}
