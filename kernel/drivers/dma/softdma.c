@@ -705,9 +705,11 @@ static int softdma_probe(struct platform_device *pdev)
 	unsigned int i;
 	int err;
 
-	err = dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(mask_bits));
+	err = dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64));
 	if (err)
 		return err;
+	/* Not asked for, as the platform might refuse what it has no zone for. */
+	*dev->dma_mask = DMA_BIT_MASK(mask_bits);
 	dma_set_max_seg_size(dev, seg_kb ? seg_kb * SZ_1K : UINT_MAX);
 	if (boundary_kb)
 		dma_set_seg_boundary(dev, boundary_kb * (unsigned long)SZ_1K - 1);

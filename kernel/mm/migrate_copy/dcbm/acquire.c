@@ -216,6 +216,7 @@ static bool acquire_one(int nid)
 	dchan->boundary = dma_get_seg_boundary(dchan->dev);
 	dchan->no_order = dma_has_cap(DMA_COMPLETION_NO_ORDER,
 				      chan->device->cap_mask);
+	dchan->tight = false;
 	dchan->strikes = 0;
 	WRITE_ONCE(dchan->state, CHAN_LIVE);
 	spin_unlock_irq(&dchan->lock);
@@ -246,6 +247,7 @@ void dcbm_acquire(void)
 		else
 			have++;
 	}
+	dcbm_wait_closed();
 	while (have < dcbm_wanted && !dcbm_leaving && acquire_one(nid)) {
 		have++;
 		nid = next_online_node(nid);
@@ -265,6 +267,7 @@ void dcbm_close_all(void)
 
 	for (i = 0; i < nr; i++)
 		dcbm_close(dcbm_chans[i]);
+	dcbm_wait_closed();
 }
 
 /**

@@ -79,6 +79,7 @@ struct dcbm_desc {
  * @limits: What the device takes at a time.
  * @boundary: No transfer crosses a multiple of this, less one, in DMA addresses.
  * @no_order: Transfers complete in any order.
+ * @tight: It has fewer descriptors than we would use.
  * @pumping: The work item is at it, partly without the lock.
  * @outstanding: Descriptors that were submitted and are not over.
  * @strikes: How often in a row something went wrong.
@@ -104,6 +105,7 @@ struct dcbm_chan {
 	struct migrate_copy_limits limits;
 	unsigned long boundary;
 	bool no_order;
+	bool tight;
 	bool pumping;
 	unsigned int outstanding;
 	unsigned int strikes;
@@ -138,6 +140,7 @@ void dcbm_strike(struct dcbm_chan *dchan, const char *why);
 bool dcbm_time_out(struct dcbm_chan *dchan);
 void dcbm_lose(struct dcbm_chan *dchan, struct dcbm_desc *desc);
 void dcbm_close(struct dcbm_chan *dchan);
+void dcbm_wait_closed(void);
 
 /* acquire.c */
 extern struct mutex dcbm_mutex;

@@ -258,16 +258,39 @@ void dcbm_work(struct work_struct *work)
 
 /**
  * dcbm_close() - Have a channel released.
- * @dchan: The channel. One that hangs is released later.
+ * @dchan: The channel.
  *
- * Context: Process context. Waits for a short while.
+ * Context: Any.
  */
 void dcbm_close(struct dcbm_chan *dchan)
 {
-	spin_lock_irq(&dchan->lock);
+	unsigned long flags;
+
+	spin_lock_irqsave(&dchan->lock, flags);
 	if (dchan->state == CHAN_LIVE || dchan->state == CHAN_RESETTING)
 		leave(dchan);
-	spin_unlock_irq(&dchan->lock);
-	wait_event_timeout(closed_wait, READ_ONCE(dchan->state) == CHAN_CLOSED,
-			   2 * LEAVE_DELAY);
+	spin_unlock_irqrestore(&dchan->lock, flags);
+}
+
+static bool any_leaves(void)
+{
+	unsigned int i, nr = dcbm_slots();
+
+	for (i = 0; i < nr; i++) {
+		if (READ_ONCE(dcbm_chans[i]->state) == CHAN_LEAVING)
+			return true;
+	}
+	return false;
+}
+
+/**
+ * dcbm_wait_closed() - Wait until channels are released.
+ *
+ * For a short while: one that hangs is released later.
+ *
+ * Context: Process context.
+ */
+void dcbm_wait_closed(void)
+{
+	wait_event_timeout(closed_wait, !any_leaves(), 2 * LEAVE_DELAY);
 }

@@ -17,8 +17,9 @@
  * harm, and is counted. A descriptor is complete when its own callback says so:
  * that a later one is complete says nothing.
  *
- * Each chunk interrupts once, with its last descriptor, where the device completes
- * in order, and with each descriptor where it does not.
+ * Each chunk interrupts with its last descriptor, where the device completes in
+ * order, and with each descriptor where it does not, or has few. So does the first
+ * one of an empty channel: when it is full we must hear of room some time.
  *
  * Who calls the driver
  * --------------------
@@ -251,8 +252,10 @@ static bool not_taken(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 		dchan->outstanding--;
 	}
 	desc->submitted--;
-	if (err == -EAGAIN && !empty && !desc->error)
+	if (err == -EAGAIN && !empty && !desc->error) {
+		dchan->tight = true;
 		return false;
+	}
 	atomic_long_inc(&dcbm_stats[DCBM_REJECTED]);
 	if (!desc->error && err != -ERANGE)
 		dcbm_strike(dchan, "descriptor not taken");
@@ -303,9 +306,8 @@ static bool submit(struct dcbm_chan *dchan)
 	desc->submitting = true;
 	desc->waiting |= BIT(nr);
 	desc->mapped |= BIT(nr);
-	/* Of a full channel we must learn when there is room. */
-	if (dchan->no_order || desc->submitted == desc->chunk.nr_ranges ||
-	    dchan->outstanding >= max)
+	if (dchan->no_order || dchan->tight || empty || dchan->outstanding >= max ||
+	    desc->submitted == desc->chunk.nr_ranges)
 		flags |= DMA_PREP_INTERRUPT;
 	spin_unlock_irq(&dchan->lock);
 	err = hand_over(dchan, desc, nr, flags);

@@ -20,6 +20,7 @@
 
 #include "dcbm.h"
 
+/* Protected by dcbm_mutex, and NULL as long as it is not registered. */
 static struct migrate_copy_engine *engine;
 
 /* What was asked for before there was an engine. */
@@ -101,6 +102,7 @@ MODULE_PARM_DESC(devices, "names of devices, or of channels as in /sys/class/dma
 
 static int offloading_set(const char *text, const struct kernel_param *kp)
 {
+	guard(mutex)(&dcbm_mutex);
 	if (kstrtobool(text, &offloading))
 		return -EINVAL;
 	if (engine)
@@ -108,9 +110,15 @@ static int offloading_set(const char *text, const struct kernel_param *kp)
 	return 0;
 }
 
+static bool is_offloading(void)
+{
+	guard(mutex)(&dcbm_mutex);
+	return engine && migrate_copy_engine_enabled(engine);
+}
+
 static int offloading_get(char *buf, const struct kernel_param *kp)
 {
-	return sysfs_emit(buf, "%d\n", engine && migrate_copy_engine_enabled(engine));
+	return sysfs_emit(buf, "%d\n", is_offloading());
 }
 
 static const struct kernel_param_ops offloading_ops = {
@@ -123,6 +131,7 @@ MODULE_PARM_DESC(offloading, "let migrations use the channels (default 0)");
 
 static int reason_mask_set(const char *text, const struct kernel_param *kp)
 {
+	guard(mutex)(&dcbm_mutex);
 	if (kstrtoul(text, 0, &reason_mask))
 		return -EINVAL;
 	if (engine)
@@ -132,6 +141,7 @@ static int reason_mask_set(const char *text, const struct kernel_param *kp)
 
 static int reason_mask_get(char *buf, const struct kernel_param *kp)
 {
+	guard(mutex)(&dcbm_mutex);
 	return sysfs_emit(buf, "0x%lx\n", engine ?
 			  READ_ONCE(*migrate_copy_engine_reasons(engine)) :
 			  reason_mask);
@@ -240,7 +250,7 @@ static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr,
 				     atomic_long_read(&dcbm_stats[i]));
 	if (!READ_ONCE(dcbm_wanted))
 		len += sysfs_emit_at(buf, len, "no channel is asked for: nr_dma_chan is 0\n");
-	if (engine && !migrate_copy_engine_enabled(engine))
+	if (!is_offloading())
 		len += sysfs_emit_at(buf, len, "no migration uses channels: offloading is 0\n");
 	for (i = 0; i < nr; i++) {
 		struct dcbm_chan *dchan = dcbm_chans[i];
@@ -305,25 +315,29 @@ static int __init dcbm_init(void)
 	scoped_guard(mutex, &dcbm_mutex) {
 		engine = registered;
 		dcbm_acquire();
+		WRITE_ONCE(*migrate_copy_engine_reasons(engine), reason_mask);
+		migrate_copy_engine_enable(engine, offloading);
 	}
-	WRITE_ONCE(*migrate_copy_engine_reasons(engine), reason_mask);
-	migrate_copy_engine_enable(engine, offloading);
 	return 0;
 }
 late_initcall_sync(dcbm_init);
 
 static void __exit dcbm_exit(void)
 {
+	struct migrate_copy_engine *registered;
+
+	/* From now on no channel is acquired, and nothing can be set. */
 	scoped_guard(mutex, &dcbm_mutex) {
+		registered = engine;
+		engine = NULL;
 		dcbm_leaving = true;
 		dcbm_close_all();
 	}
-	/* From now on no channel is acquired. */
 	while (dcbm_open()) {
 		pr_warn_ratelimited("waiting for transfers that are late\n");
 		msleep(100);
 	}
-	migrate_copy_engine_unregister(engine);
+	migrate_copy_engine_unregister(registered);
 	dcbm_free();
 	destroy_workqueue(dcbm_pump_wq);
 	destroy_workqueue(dcbm_wq);

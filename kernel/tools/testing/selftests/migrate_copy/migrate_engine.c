@@ -866,6 +866,8 @@ static const struct peculiar peculiars[] = {
 	{ "reported together", "coalesce=1", NULL, 0, check_punctual },
 	{ "out of order, some are late", "no_order=1 coalesce=1", "fail_delay", 2,
 	  check_lost },
+	{ "four descriptors, reported together", "queue=4 coalesce=1", NULL, 0,
+	  check_punctual },
 	{ "four descriptors, for which one waits", "queue=4 block=1", NULL, 0,
 	  check_punctual },
 	{ "it halts while one waits for a descriptor", "queue=4 block=1",
