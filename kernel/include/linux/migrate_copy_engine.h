@@ -10,7 +10,6 @@
 #include <linux/sysfs.h>
 #include <linux/types.h>
 
-struct kobject;
 struct migrate_copy_engine;
 struct migrate_copy_offload;
 struct page;
@@ -150,7 +149,6 @@ void migrate_copy_engine_unregister(struct migrate_copy_engine *engine);
 void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable);
 bool migrate_copy_engine_enabled(const struct migrate_copy_engine *engine);
 unsigned long *migrate_copy_engine_reasons(struct migrate_copy_engine *engine);
-struct kobject *migrate_copy_engine_kobj(struct migrate_copy_engine *engine);
 
 const struct migrate_copy_info *
 migrate_copy_share_info(const struct migrate_copy_share *share);

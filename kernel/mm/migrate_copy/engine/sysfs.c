@@ -283,10 +283,13 @@ static const struct attribute_group engine_group = {
 	.attrs = engine_attrs,
 };
 
+/* What is counted, and what is known. */
+enum { FILE_QUARANTINED = ENGINE_NR_STATS, FILE_CHUNK_NS, FILE_CHUNK_PAGES, NR_FILES };
+
 static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 			 char *buf);
 
-static struct kobj_attribute stat_kobj_attrs[ENGINE_NR_STATS] = {
+static struct kobj_attribute stat_kobj_attrs[NR_FILES] = {
 	[ENGINE_JOBS]		= __ATTR(jobs, 0444, stat_show, NULL),
 	[ENGINE_REFUSED]	= __ATTR(refused, 0444, stat_show, NULL),
 	[ENGINE_CHUNKS]		= __ATTR(chunks, 0444, stat_show, NULL),
@@ -294,42 +297,28 @@ static struct kobj_attribute stat_kobj_attrs[ENGINE_NR_STATS] = {
 	[ENGINE_FAILED]		= __ATTR(failed, 0444, stat_show, NULL),
 	[ENGINE_TIMEOUTS]	= __ATTR(timeouts, 0444, stat_show, NULL),
 	[ENGINE_LOST]		= __ATTR(lost, 0444, stat_show, NULL),
+	[FILE_QUARANTINED]	= __ATTR(quarantined, 0444, stat_show, NULL),
+	[FILE_CHUNK_NS]		= __ATTR(chunk_ns, 0444, stat_show, NULL),
+	[FILE_CHUNK_PAGES]	= __ATTR(chunk_pages, 0444, stat_show, NULL),
 };
 
 static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 			 char *buf)
 {
-	enum engine_stat stat = attr - stat_kobj_attrs;
+	struct migrate_copy_engine *engine = to_engine(kobj);
+	unsigned int file = attr - stat_kobj_attrs;
+	long value;
 
-	return sysfs_emit(buf, "%ld\n",
-			  atomic_long_read(&to_engine(kobj)->stats[stat]));
+	if (file == FILE_QUARANTINED)
+		value = atomic_read(&engine->quarantined);
+	else if (file == FILE_CHUNK_NS)
+		value = READ_ONCE(engine->chunk_ns);
+	else if (file == FILE_CHUNK_PAGES)
+		value = copy_engine_known_pages(engine);
+	else
+		value = atomic_long_read(&engine->stats[file]);
+	return sysfs_emit(buf, "%ld\n", value);
 }
-
-static ssize_t quarantined_show(struct kobject *kobj,
-				struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%d\n",
-			  atomic_read(&to_engine(kobj)->quarantined));
-}
-
-static struct kobj_attribute quarantined_attr = __ATTR_RO(quarantined);
-
-static ssize_t chunk_ns_show(struct kobject *kobj, struct kobj_attribute *attr,
-			     char *buf)
-{
-	return sysfs_emit(buf, "%lu\n", READ_ONCE(to_engine(kobj)->chunk_ns));
-}
-
-static struct kobj_attribute chunk_ns_attr = __ATTR_RO(chunk_ns);
-
-static ssize_t chunk_pages_show(struct kobject *kobj,
-				struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%lu\n",
-			  copy_engine_known_pages(to_engine(kobj)));
-}
-
-static struct kobj_attribute chunk_pages_attr = __ATTR_RO(chunk_pages);
 
 static struct attribute *engine_stat_attrs[] = {
 	&stat_kobj_attrs[ENGINE_JOBS].attr,
@@ -339,9 +328,9 @@ static struct attribute *engine_stat_attrs[] = {
 	&stat_kobj_attrs[ENGINE_FAILED].attr,
 	&stat_kobj_attrs[ENGINE_TIMEOUTS].attr,
 	&stat_kobj_attrs[ENGINE_LOST].attr,
-	&quarantined_attr.attr,
-	&chunk_ns_attr.attr,
-	&chunk_pages_attr.attr,
+	&stat_kobj_attrs[FILE_QUARANTINED].attr,
+	&stat_kobj_attrs[FILE_CHUNK_NS].attr,
+	&stat_kobj_attrs[FILE_CHUNK_PAGES].attr,
 	NULL
 };
 
@@ -486,19 +475,6 @@ void migrate_copy_engine_tune(struct migrate_copy_engine *engine, bool exclusive
 	copy_engine_forget(engine);
 }
 #endif
-
-/**
- * migrate_copy_engine_kobj() - The directory of an engine in sysfs.
- * @engine: The engine.
- *
- * Context: Any.
- * Return: Its kobject.
- */
-struct kobject *migrate_copy_engine_kobj(struct migrate_copy_engine *engine)
-{
-	return &engine->kobj;
-}
-EXPORT_SYMBOL_GPL(migrate_copy_engine_kobj);
 
 /**
  * migrate_copy_engines_init() - Make room for engines.
