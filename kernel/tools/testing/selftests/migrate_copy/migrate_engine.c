@@ -862,7 +862,8 @@ static const struct peculiar peculiars[] = {
 	{ "segments of 64 KB", "seg_kb=64", NULL, 0, check_chunks },
 	{ "segments of one page", "seg_kb=4", NULL, 0, check_copied },
 	{ "a boundary at 64 KB", "boundary_kb=64", NULL, 0, check_copied },
-	{ "out of order", "no_order=1 coalesce=1", NULL, 0, check_punctual },
+	{ "out of order", "no_order=1 coalesce=1 bandwidth_mb=20", NULL, 0,
+	  check_punctual },
 	{ "reported together", "coalesce=1", NULL, 0, check_punctual },
 	{ "out of order, some are late", "no_order=1 coalesce=1", "fail_delay", 2,
 	  check_lost },
@@ -889,8 +890,8 @@ static void usual_again(void)
 static void test_peculiar(const void *arg)
 {
 	const struct peculiar *what = arg;
+	unsigned int i, try;
 	uint64_t misused;
-	unsigned int i;
 	int from, to;
 
 	if (!can_fail())
@@ -922,8 +923,11 @@ static void test_peculiar(const void *arg)
 		for (moved = 0; moved < megabytes * MB / 8; moved += r.size) {
 			r.seed++;
 			pattern_fill(r.map, r.size, r.seed, 0, 0);
-			require(!region_move_pages(&r, a, b) && region_on_node(&r, b),
-				"%s: did not move", kind->name);
+			/* Where all destinations were late, pages stay. */
+			for (try = 0; try < TRIES && region_move_pages(&r, a, b); try++)
+				require(what->fault, "%s: did not move", kind->name);
+			require(region_on_node(&r, b), "%s: did not move",
+				kind->name);
 			require(region_intact(&r), "%s: wrong after %zu MB",
 				kind->name, moved / MB);
 			tmp = a;
