@@ -334,9 +334,13 @@ static void batch_set_init(struct migrate_copy_set *set, int reason,
 	set->reason = reason;
 	set->asked = asked;
 	set->team = team;
-	set->may_share = migrate_copy_may_share(reason, asked) &&
-			 (team->started || !migrate_copy_is_helper());
+	set->may_share = migrate_copy_may_share(reason, asked);
 	set->may_offload = migrate_copy_may_offload(reason);
+	/* A helper works for others, and starts no team. */
+	if (!team->started && migrate_copy_is_helper()) {
+		set->may_share = false;
+		set->may_offload = false;
+	}
 	set->pairs = set->own_pairs;
 	set->failed = &set->own_failed;
 	set->max = MIGRATE_COPY_SET;
