@@ -11,9 +11,10 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pagehaul import cprogs, debian, host, initramfs
+from pagehaul import cprogs, initramfs
 from pagehaul.build import Kernel, modules
 from pagehaul.errors import PagehaulError
+from pagehaul.host import debian, tools
 
 # The processors that Linux sees. QEMU counts two more, of another kind, which it does not start.
 CPUS = 2
@@ -83,7 +84,7 @@ def _modules(kernel: Kernel, work: Path) -> dict[str, Path]:
     # depmod misses what a whole installation has.
     for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
         (directory / name).touch()
-    depmod = host.find_command("depmod") or "depmod"
+    depmod = tools.find_command("depmod") or "depmod"
     initramfs.run([depmod, "--basedir", str(work), kernel.release])
     files = (path for path in work.rglob("*") if path.is_file())
     return {f"/{path.relative_to(work)}": path for path in files}

@@ -8,8 +8,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagehaul import debian
 from pagehaul.errors import PagehaulError
+from pagehaul.host import debian
 from pagehaul.paths import REPO
 
 BASES = REPO / "bases"

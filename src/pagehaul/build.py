@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagehaul import bases, host, source, tree
+from pagehaul import bases, source, tree
 from pagehaul.arches import ARCHES, ARM64, X86_64, Arch
 from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
 from pagehaul.ui import Step, run_logged
 
@@ -95,7 +96,7 @@ def build(
     if variant not in VARIANTS:
         raise PagehaulError(f"unknown variant {variant!r}: use one of {', '.join(VARIANTS)}")
     for group in arch.build:
-        host.need_for(group)
+        tools.need_for(group)
     base = base or bases.get()
     fragments = fragments_of(variant, base, arch)
     label = arch.label(variant) + base.suffix

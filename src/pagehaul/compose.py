@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagehaul import host, series, tree
+from pagehaul import series, tree
 from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 from pagehaul.series import OVERLAY, SERIES, Content, Patch
 
 LATER = SERIES / "later"
@@ -89,7 +90,7 @@ def compose(base: Base, pristine: Path, parts: Iterable[str], where: Path) -> Co
     Raises PagehaulError where a patch does not apply, or the last commit is not what
     `tree.prepare` makes of the same parts.
     """
-    host.require("git")
+    tools.require("git")
     everything = series.load().patches
     chosen = series.load().chosen(base, parts)
     with _directory(where.with_name(f"{where.name}.growth")) as work:

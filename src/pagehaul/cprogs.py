@@ -5,9 +5,10 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from pagehaul import host, ui
+from pagehaul import ui
 from pagehaul.arches import X86_64, Arch
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 from pagehaul.paths import REPO, cache_dir, log_dir
 
 # Seconds that a directory of small programs may take to compile on a busy machine.
@@ -23,7 +24,7 @@ def build_static(directory: Path) -> Path:
     """
     if not (directory / "Makefile").is_file():
         raise PagehaulError(f"{directory} has no Makefile")
-    host.need_for("programs")
+    tools.need_for("programs")
     resolved = directory.resolve()
     inside = resolved.is_relative_to(REPO)
     name = "-".join(resolved.relative_to(REPO).parts) if inside else resolved.name
@@ -52,10 +53,10 @@ def selftest_sources(tree: Path, directory: str) -> Path:
 
 def selftests(tree: Path, directory: str, programs: Sequence[str], arch: Arch = X86_64) -> Path:
     """Compile programs, or all, of a directory of the kernel's selftests; return where they are."""
-    host.need_for("programs")
+    tools.need_for("programs")
     # Other machines than this one get ours only, which need no library.
     for group in ("check",) if arch is X86_64 else arch.build:
-        host.need_for(group)
+        tools.need_for(group)
     output = cache_dir() / "bin" / f"selftests-{directory}-{tree.name}"
     output.mkdir(parents=True, exist_ok=True)
     log = log_dir() / f"selftests-{directory}.log"

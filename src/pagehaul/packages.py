@@ -6,10 +6,11 @@ import os
 import shutil
 from pathlib import Path
 
-from pagehaul import host, tree
+from pagehaul import tree
 from pagehaul.bases import Base
 from pagehaul.build import NEW_CONFIG, make, make_words, read_options, take_config
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 from pagehaul.paths import cache_dir, lock, log_dir
 from pagehaul.ui import run_logged
 
@@ -38,8 +39,8 @@ def build(config_file: Path | None, base: Base, kernel_source: str | None = None
     cannot be built with it, and when the build fails.
     """
     config = _base_config(config_file)
-    host.need_for("build")
-    host.need_for("deb")
+    tools.need_for("build")
+    tools.need_for("deb")
     with lock("build-deb"):
         where = tree.prepare_variant("pagehaul", base, "deb", source_of=kernel_source)
         log = log_dir() / "build-deb.log"

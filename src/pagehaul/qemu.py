@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagehaul import debian, host
 from pagehaul.errors import PagehaulError
+from pagehaul.host import debian, tools
 from pagehaul.paths import remove_tree
 
 # The first release with what the plugin needs, and the command.
@@ -75,7 +75,7 @@ def simulator() -> Qemu:
     if release is not None and release.number == _WITH_BACKPORT:
         return _backport(release)
     if found is None:
-        host.require("qemu-system-x86")
+        tools.require("qemu-system-x86")
         found = _installed()
     if found is None or found.version < OLDEST:
         have = "there is none" if found is None else f"{found.binary} is {_dotted(found.version)}"

@@ -12,9 +12,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from pagehaul import bases, debian, host
+from pagehaul import bases
 from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
+from pagehaul.host import debian, tools
 from pagehaul.paths import cache_dir, lock, log_dir, remove_tree
 from pagehaul.ui import run_logged, step
 
@@ -90,7 +91,7 @@ def _default_origin(base: Base) -> Path:
     if base.backport_of is not None:
         files = debian.unpack_backport(base.package, base.backport_of)
         return files / base.tarball.relative_to("/")
-    host.require(base.package)
+    tools.require(base.package)
     return base.tarball
 
 
@@ -142,12 +143,12 @@ def _unpack(base: Base, origin: Path, target: Path) -> None:
     log = log_dir() / "source.log"
     try:
         if origin.is_dir():
-            host.require("rsync")
+            tools.require("rsync")
             excludes = [f"--exclude=/{name}" for name in _NOT_SOURCE]
             command = ["rsync", "--archive", *excludes, f"{origin}/", f"{tree}/"]
             run_logged(command, log, title=f"copying {origin.name}")
         else:
-            host.require("xz-utils")
+            tools.require("xz-utils")
             command = ["tar", "--extract", "--no-same-owner", "--strip-components=1"]
             command += [f"--directory={tree}", f"--file={origin}"]
             run_logged(command, log, title=f"unpacking {origin.name}")

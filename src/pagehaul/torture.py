@@ -13,9 +13,10 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import bases, build, cprogs, host, races, ui, vm
+from pagehaul import bases, build, cprogs, races, ui, vm
 from pagehaul.build import CHECKING_VARIANTS, DEBUG_VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 from pagehaul.paths import log_dir
 from pagehaul.suites import tap
 from pagehaul.suites.outcomes import Outcome, Status, count, failed
@@ -48,7 +49,7 @@ class Report:
 
 def torture(kernel: Kernel, seconds: int, seed: int) -> Report:
     """Torture a kernel in a guest; what its kernel complains of is a failed test."""
-    host.require("e2fsprogs", "xfsprogs", "stress-ng")
+    tools.require("e2fsprogs", "xfsprogs", "stress-ng")
     program = "migrate_torture"
     directory = cprogs.selftests(kernel.tree, "migrate_copy", [program])
     command = [str(directory / program), "-t", str(seconds), "-s", str(seed)]

@@ -18,9 +18,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pagehaul import bases, host, series, source
+from pagehaul import bases, series, source
 from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 from pagehaul.paths import cache_dir, lock, log_dir, read_record, remove_tree
 from pagehaul.series import Content
 from pagehaul.ui import run_logged
@@ -189,7 +190,7 @@ def patched_files(patch: Path) -> list[Path]:
 
 def apply(patch: Path, staging: Path, *options: str) -> None:
     """Apply a patch in a directory, all of it; PagehaulError says which hunk does not apply."""
-    host.require("patch")
+    tools.require("patch")
     # No fuzz: a hunk whose surroundings changed may compile and be wrong.
     command = ["patch", "--strip=1", "--fuzz=0", "--forward", "--batch", "--no-backup-if-mismatch"]
     command += [*options, f"--input={patch}"]

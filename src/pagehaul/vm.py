@@ -25,13 +25,14 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import arm64, host, initramfs, qemu, qemu_options, simulation, ui
+from pagehaul import arm64, initramfs, qemu, qemu_options, simulation, ui
 from pagehaul.arches import X86_64
 from pagehaul.build import CHECKING_VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import MODULE_MB as MODULE_MB
 from pagehaul.guest import Guest as Guest
 from pagehaul.guest_console import Console
+from pagehaul.host import tools
 from pagehaul.kvm import kvm_works as kvm_works
 from pagehaul.paths import REPO, cache_dir, log_dir, read_record
 from pagehaul.ui import kill_group
@@ -346,7 +347,7 @@ def _prepare(kernel: Kernel, guest: Guest) -> Guest:
         simulation.simulator()
         return replace(guest, accel="tcg")
     for group in kernel.arch.guest:
-        host.need_for(group)
+        tools.need_for(group)
     if kernel.arch is X86_64:
         accel = _accelerator(guest, kernel.image)
     else:
@@ -396,8 +397,8 @@ def _boot_sealed(
     work: Path,
 ) -> list[str]:
     """Return the command that boots a guest with nothing of the host's but `files`."""
-    host.require("busybox-static", "cpio")
-    busybox = Path(host.find_command("busybox") or "busybox")
+    tools.require("busybox-static", "cpio")
+    busybox = Path(tools.find_command("busybox") or "busybox")
     texts = _texts(command, stdin)
     archive = initramfs.make(work, busybox, texts, initramfs.with_libraries([busybox, *files]))
     # Whatever is printed takes time on a serial line; complaints are warnings, or worse.

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from pagehaul import cprogs, debian, host, initramfs, vm, vm_cli
+from pagehaul import cprogs, initramfs, vm, vm_cli
 from pagehaul.arches import ARM64, ARM64_64K
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
+from pagehaul.host import debian, tools
 from pagehaul.vm import Guest, GuestError
 
 Fake = Callable[[str, str], Path]
@@ -74,7 +75,7 @@ def board(
     sources.mkdir(parents=True)
     (sources / "Makefile").touch()
     fake_command("depmod", 'touch "$2/lib/modules/$3/modules.dep"')
-    monkeypatch.setattr(host, "need_for", lambda group: None)
+    monkeypatch.setattr(tools, "need_for", lambda group: None)
     monkeypatch.setattr(debian, "unpack", lambda package, arch: tmp_path / "unpacked")
     monkeypatch.setattr(cprogs, "selftests", lambda *words: programs)
     return Board(fake_guest, tmp_path)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from conftest import Content
-from pagehaul import build, host
+from pagehaul import build
 from pagehaul.arches import ARCHES, ARM64, ARM64_64K, X86_64
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def setting(cache: Path, content: Content, tmp_path: Path, monkeypatch: pytest.M
     }.items():
         (tmp_path / f"configs/{name}.config").write_text(f"# a comment\n\n{text}")
     monkeypatch.setattr(build, "CONFIGS", tmp_path / "configs")
-    monkeypatch.setattr(host, "need_for", lambda group: None)
+    monkeypatch.setattr(tools, "need_for", lambda group: None)
     return tmp_path
 
 
@@ -102,7 +103,7 @@ def test_only_what_an_architecture_needs_is_installed(
     setting: Path, kernel_dir: Path, cross_compiler: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups: list[str] = []
-    monkeypatch.setattr(host, "need_for", groups.append)
+    monkeypatch.setattr(tools, "need_for", groups.append)
     build.build("vanilla", None, str(kernel_dir))
     assert groups == ["build"]
     build.build("vanilla", None, str(kernel_dir), ARM64_64K)

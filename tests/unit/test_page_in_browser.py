@@ -21,14 +21,15 @@ from test_virtual_tables import everything, scaled
 from test_virtual_tables import ran as made_of
 from whole_run import whole_run
 
-from pagehaul import flame, host, report
+from pagehaul import flame, report
+from pagehaul.host import tools
 from pagehaul.results import Results
 
 WIDTHS = (1400, 900, 420)
 PROBE = Path(__file__).with_name("page_probe.js")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
-BROWSER = next(filter(None, map(host.find_command, NAMES)), None)
+BROWSER = next(filter(None, map(tools.find_command, NAMES)), None)
 pytestmark = pytest.mark.skipif(
     BROWSER is None, reason=f"no browser: none of {', '.join(NAMES)}; apt-get install chromium"
 )

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from pagehaul import cprogs, host, models, qemu, qemu_options, simulation, vm
+from pagehaul import cprogs, models, qemu, qemu_options, simulation, vm
 from pagehaul.arches import ARM64
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 from pagehaul.vm import Guest, GuestError
 
 Fake = Callable[[str, str], Path]
@@ -203,7 +204,7 @@ def boot(
     def need(group: str) -> None:
         raise AssertionError(f"{group} is not needed")
 
-    monkeypatch.setattr(host, "need_for", need)
+    monkeypatch.setattr(tools, "need_for", need)
     monkeypatch.setattr(vm, "_vng_path", lambda: tmp_path / "fake-bin/vng")
     monkeypatch.setattr(simulation, "simulator", lambda: simulator)
     return Booted(fake_guest, kernel, tmp_path / "logs/guest.log")

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from pagehaul import bases, build, cli, cprogs, host, suites, vm
+from pagehaul import bases, build, cli, cprogs, suites, vm
 from pagehaul.bases import Base
 from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 from pagehaul.results import Remap, Row, Touch, Touches
 from pagehaul.suites import arm64, figures, guests, lint, tap, unit
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary
@@ -216,7 +217,7 @@ def test_only_ci_gets_a_browser(
 ) -> None:
     groups: list[str] = []
     monkeypatch.setenv("CI", ci)
-    monkeypatch.setattr(host, "need_for", groups.append)
+    monkeypatch.setattr(tools, "need_for", groups.append)
     monkeypatch.setattr(unit.ui, "run_logged", lambda *_, **__: None)
     assert [outcome.status for outcome in unit.run()] == [Status.FAILED]
     assert groups == wanted
@@ -651,7 +652,7 @@ def test_the_kernels_own_tests_run_on_both_kernels(
         how["on_output"]("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
 
     monkeypatch.setattr(vm, "run", run)
-    monkeypatch.setattr(host, "require", lambda *packages: None)
+    monkeypatch.setattr(tools, "require", lambda *packages: None)
     monkeypatch.setattr(build, "build", lambda variant, base: replace(KERNEL, variant=variant))
     monkeypatch.setattr(cprogs, "selftests", lambda *words: cache)
     outcomes = guests.mm_selftests(ours)

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from pagehaul import host, kvm, models, qemu_options, vm
+from pagehaul import kvm, models, qemu_options, vm
 from pagehaul.build import VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.guest_console import Console
+from pagehaul.host import tools
 from pagehaul.vm import Guest, GuestError
 
 Fake = Callable[[str, str], Path]
@@ -39,7 +40,7 @@ class Booted:
 @pytest.fixture
 def boot(fake_guest: Fake, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Booted:
     booted = Booted(fake_guest, tmp_path)
-    monkeypatch.setattr(host, "need_for", lambda group: None)
+    monkeypatch.setattr(tools, "need_for", lambda group: None)
     monkeypatch.setattr(vm, "_vng_path", lambda: tmp_path / "fake-bin/vng")
     return booted
 

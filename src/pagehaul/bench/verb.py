@@ -9,11 +9,12 @@ from tempfile import TemporaryDirectory
 
 from rich.markup import escape
 
-from pagehaul import bases, build, cprogs, host, kernbench, models, report, ui, verdict
+from pagehaul import bases, build, cprogs, kernbench, models, report, ui, verdict
 from pagehaul.bench import profiled
 from pagehaul.bench.measure import measure
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Experiment
+from pagehaul.host import tools
 from pagehaul.machines import Guests, Host, Machine
 from pagehaul.paths import REPO, cache_dir
 from pagehaul.results import Results, dump
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         return _profile(args)
     names = args.experiment or [name for name in EXPERIMENTS if name not in _on_request()]
     wanted = [experiment for name, experiment in EXPERIMENTS.items() if name in names]
-    host.require(*(name for experiment in wanted for name in experiment.packages))
+    tools.require(*(name for experiment in wanted for name in experiment.packages))
     on_part = report.print_tables if args.tables else _tell_part
     machine = _machine(args, wanted)
     results = measure(wanted, machine, quick=args.quick, boots=args.boots, on_part=on_part)

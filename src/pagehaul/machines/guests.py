@@ -13,9 +13,10 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
 
-from pagehaul import build, host, models, simulation, ui, vm
+from pagehaul import build, models, simulation, ui, vm
 from pagehaul.build import Kernel
 from pagehaul.experiments import Experiment, Size
+from pagehaul.host import tools
 from pagehaul.machines.places import Place, Turn, cpu_model, memory_available_mb, parse_lines
 from pagehaul.machines.referee import Referee
 from pagehaul.paths import cache_dir, log_dir
@@ -99,7 +100,7 @@ class Guests:
     def has_kvm(self) -> bool:
         """Whether guests boot on KVM here."""
         if self.kvm is None:
-            host.need_for("guest")
+            tools.need_for("guest")
             self.kvm = vm.kvm_works(next(iter(self.images.values())).image)
         return self.kvm
 
@@ -319,7 +320,7 @@ class _Boot:
             return None
         program = self.guests.program
         files = [program, program.with_name("faultbench")]
-        hog = host.find_command("stress-ng")
+        hog = tools.find_command("stress-ng")
         files += [Path(hog)] if hog is not None else []
         return [*files, *build.modules(self.guests.images[kernel])]
 

@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import bench, build, cprogs, host, report, results
+from pagehaul import bench, build, cprogs, report, results
 from pagehaul.bases import Base
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size
 from pagehaul.experiments.cell import BASE_PAGE, compare_methods
 from pagehaul.experiments.path_length import SMALL
 from pagehaul.experiments.policy import forced
 from pagehaul.experiments.stall import TOUCH_US
+from pagehaul.host import tools
 from pagehaul.machines import Guests
 from pagehaul.paths import REPO
 from pagehaul.results import Results, Row, Touch, find_baseline
@@ -57,7 +58,7 @@ _SMOKE = Experiment(
 
 
 def _measure(base: Base | None, *experiments: Experiment) -> Results:
-    host.require(*(name for experiment in experiments for name in experiment.packages))
+    tools.require(*(name for experiment in experiments for name in experiment.packages))
     kernels = {name: build.build(name, base) for name in ("vanilla", "pagehaul")}
     program = cprogs.build_static(REPO / "bench") / "movebench"
     machine = Guests(program, kernels)

@@ -4,9 +4,10 @@
 import shlex
 from dataclasses import replace
 
-from pagehaul import build, cprogs, host
+from pagehaul import build, cprogs
 from pagehaul.bases import Base
 from pagehaul.build import DEBUG_VARIANTS
+from pagehaul.host import tools
 from pagehaul.suites.guests import GUEST, Program, flat, run_programs
 from pagehaul.suites.outcomes import Outcome
 
@@ -41,7 +42,7 @@ done
 
 def run(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Fuzz the knobs as root and the system calls as nobody; the kernel has to stay well."""
-    host.require("trinity")
+    tools.require("trinity")
     kernel = build.build(ours, base)
     slow = ours in DEBUG_VARIANTS
     directory = cprogs.selftests(kernel.tree, "migrate_copy", ["migrate_fuzz"])

@@ -14,9 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from pagehaul import build, cprogs, host, races, ui, vm
+from pagehaul import build, cprogs, races, ui, vm
 from pagehaul.bases import Base
 from pagehaul.build import Kernel
+from pagehaul.host import tools
 from pagehaul.machines import memory_available_mb
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites import tap
@@ -297,7 +298,7 @@ def _all_at_once(
 ) -> list[Outcome]:
     """Run works that have such a guest each, as many at once as this host has room for."""
     # Before several of them ask for it at the same time.
-    host.need_for("guest")
+    tools.need_for("guest")
     vm.kvm_works(ours.image)
     by_memory = (memory_available_mb() - _HOST_RESERVE_MB) // _memory_mb(guest, ours.variant)
     room = max(1, min(most or os.cpu_count() or 1, by_memory))
@@ -316,7 +317,7 @@ def _flat_programs(
 
 def content(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check content and node of every kind of memory, moved in every way, in every mode."""
-    host.require("e2fsprogs", "xfsprogs")
+    tools.require("e2fsprogs", "xfsprogs")
     runs = [(kernel, [f"-x {_GIGANTIC_KIND} {modes}"]) for kernel, (modes,) in _ALL_MODES]
     outcomes = _our_programs("content", "migrate_content", runs, ours=ours, base=base)
     needed = _memory_mb(_GIGANTIC_GUEST, ours) + _HOST_RESERVE_MB
@@ -332,13 +333,13 @@ def content(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
 
 def pinned(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check pinned pages, writers and lockless readers beside the migration."""
-    host.require("e2fsprogs", "xfsprogs")
+    tools.require("e2fsprogs", "xfsprogs")
     return _our_programs("pinned", "migrate_pinned", _ALL_MODES, ours=ours, base=base, most=1)
 
 
 def windows(ours: str = "torture", base: Base | None = None) -> list[Outcome]:
     """Check what adversaries do between two steps of a migration, and with its rules broken."""
-    host.require("e2fsprogs", "xfsprogs")
+    tools.require("e2fsprogs", "xfsprogs")
 
     # One guest at a time: who stands in a window keeps his CPU, which others may wait for, and a
     # busy host hides what a broken rule does.
@@ -429,7 +430,7 @@ def mm_selftests(ours: str = "pagehaul", base: Base | None = None) -> list[Outco
 
     What an experiment changes is compared with the same kernel without it.
     """
-    host.require("xfsprogs")
+    tools.require("xfsprogs")
     reference = "debug" if ours == "debug-pcp-compound" else "vanilla"
     kernels = [build.build(variant, base) for variant in (reference, ours)]
     # Both kernels get the same programs.
@@ -540,7 +541,7 @@ def move(ours: str = "pagehaul", base: Base | None = None, *, alone: bool = Fals
 
     alone is as for errors().
     """
-    host.need_for("programs")
+    tools.need_for("programs")
     victim = cprogs.build_static(REPO / "tests/guest") / "victim"
     # A copy, because other users of the guest cannot reach into the cache of the host's root.
     copy = "/run/victim"

@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import bases, build, compose, host, series, series_cli, source, tree, ui
+from pagehaul import bases, build, compose, series, series_cli, source, tree, ui
 from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, failed, verdict
 
@@ -32,8 +33,8 @@ _TIMEOUT_S = 900.0
 
 def run(base: Base | None = None) -> list[Outcome]:
     """Run all of them."""
-    host.need_for("build")
-    host.need_for("check")
+    tools.need_for("build")
+    tools.need_for("check")
     (log_dir() / "test-lint.log").write_text("", encoding="utf-8")
     with ui.step("ruff and mypy"):
         outcomes = [
@@ -162,8 +163,8 @@ def compiled(base: Base | None = None) -> list[Outcome]:
     No warning in our files, no new one in the others.
     """
     base = base or bases.get()
-    host.need_for("build")
-    host.need_for("check")
+    tools.need_for("build")
+    tools.need_for("check")
     with ui.step(f"the series on {base.name}"):
         outcomes = _checkpatch_series(base)
     warnings = {}

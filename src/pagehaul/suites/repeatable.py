@@ -5,9 +5,10 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pagehaul import bench, build, cprogs, host
+from pagehaul import bench, build, cprogs
 from pagehaul.bases import Base
 from pagehaul.experiments import Cell, Experiment, Shape, Size
+from pagehaul.host import tools
 from pagehaul.labels import shape_label
 from pagehaul.machines import Guests
 from pagehaul.paths import REPO
@@ -65,7 +66,7 @@ def _measure(base: Base | None) -> Results:
 
 def run(base: Base | None = None) -> list[Outcome]:
     """Measure some cells on this host as it is, and again while it is busy."""
-    host.require("stress-ng")
+    tools.require("stress-ng")
     first = _measure(base)
     with _busy_host():
         second = _measure(base)

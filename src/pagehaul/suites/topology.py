@@ -3,9 +3,10 @@
 
 import shlex
 
-from pagehaul import build, host, vm
+from pagehaul import build, vm
 from pagehaul.bases import Base
 from pagehaul.cprogs import selftests
+from pagehaul.host import tools
 from pagehaul.suites.guests import Program, run_kunit, run_programs
 from pagehaul.suites.outcomes import Outcome, prefixed
 
@@ -73,7 +74,7 @@ _RUNS = {
 
 def run(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Check who helps, and that pages stay right, in each of the guests."""
-    host.require("e2fsprogs", "xfsprogs")
+    tools.require("e2fsprogs", "xfsprogs")
     kernel = build.build(ours, base)
     names = {name for _, runs in _RUNS.values() for name in runs}
     directory = selftests(kernel.tree, "migrate_copy", sorted(names))

@@ -7,9 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
-from pagehaul import host, ui
+from pagehaul import ui
 from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, failed, passed, skipped
 
@@ -18,10 +19,10 @@ _TIMEOUT_S = 900.0
 
 def run(base: Base | None = None) -> list[Outcome]:
     """Run pytest on tests/unit, which is the same for each base."""
-    host.need_for("unit")
+    tools.need_for("unit")
     # A browser is large: where nobody is there to ask, as in CI, the page is looked at as well.
     if os.environ.get("CI"):
-        host.need_for("browser")
+        tools.need_for("browser")
     log = log_dir() / "test-unit.log"
     log.write_text("", encoding="utf-8")
     with TemporaryDirectory(prefix="pagehaul-unit-") as directory:
