@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import bases, paths, series
-from pagehaul.series import Patch, Series
+from pagehaul import paths
+from pagehaul.kernel import bases, series
+from pagehaul.kernel.series import Patch, Series
 
 # What a kernel's tree must have for the tool; its Makefile configures and "builds" at once.
 KERNEL_FILES = {

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pagehaul import cprogs, initramfs
-from pagehaul.build import Kernel, modules
 from pagehaul.errors import PagehaulError
 from pagehaul.host import debian, tools
+from pagehaul.kernel.build import Kernel, modules
 
 # The processors that Linux sees. QEMU counts two more, of another kind, which it does not start.
 CPUS = 2

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pagehaul import ui
-from pagehaul.arches import X86_64, Arch
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
+from pagehaul.kernel.arches import X86_64, Arch
 from pagehaul.paths import REPO, cache_dir, log_dir
 
 # Seconds that a directory of small programs may take to compile on a busy machine.

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagehaul.arches import X86_64
 from pagehaul.errors import PagehaulError
+from pagehaul.kernel.arches import X86_64
 from pagehaul.models import Model
 
 # MiB of a module of memory: of a block, as the kernel counts.

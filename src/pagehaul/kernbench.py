@@ -5,9 +5,9 @@ import re
 import shlex
 from pathlib import Path
 
-from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import pcp_compound
+from pagehaul.kernel.build import Kernel
 
 
 def write_commands(kernel: Kernel, quick: bool) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pagehaul import flame
-from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
+from pagehaul.kernel.build import Kernel
 from pagehaul.labels import Table
 from pagehaul.markup import html_table
 

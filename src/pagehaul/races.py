@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from pagehaul import series, source, tree
-from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
-from pagehaul.series import Content
+from pagehaul.kernel import series, source, tree
+from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.series import Content
 
 # The variants that look for them.
 VARIANTS = ("kcsan",)

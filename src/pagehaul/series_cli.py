@@ -11,13 +11,14 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import bases, build, compose, series, source, spare, tree, ui, vm
-from pagehaul.arches import X86_64
-from pagehaul.bases import Base
-from pagehaul.compose import Composed
+from pagehaul import ui, vm
 from pagehaul.errors import PagehaulError
+from pagehaul.kernel import bases, build, compose, series, source, spare, tree
+from pagehaul.kernel.arches import X86_64
+from pagehaul.kernel.bases import Base
+from pagehaul.kernel.compose import Composed
+from pagehaul.kernel.series import SERIES
 from pagehaul.paths import cache_dir, log_dir
-from pagehaul.series import SERIES
 
 _COVER = SERIES / "cover.txt"
 

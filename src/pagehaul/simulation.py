@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 
 from pagehaul import cprogs, qemu, ui
-from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import Guest
+from pagehaul.kernel.build import Kernel
 from pagehaul.models import Model
 from pagehaul.paths import REPO, lock
 

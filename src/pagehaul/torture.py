@@ -13,10 +13,11 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import bases, build, cprogs, races, ui, vm
-from pagehaul.build import CHECKING_VARIANTS, DEBUG_VARIANTS, Kernel
+from pagehaul import cprogs, races, ui, vm
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
+from pagehaul.kernel import bases, build
+from pagehaul.kernel.build import CHECKING_VARIANTS, DEBUG_VARIANTS, Kernel
 from pagehaul.paths import log_dir
 from pagehaul.suites import tap
 from pagehaul.suites.outcomes import Outcome, Status, count, failed

@@ -28,9 +28,13 @@ class Command:
 
 # A module is imported only when its verb is used.
 COMMANDS = {
-    "source": Command("pagehaul.source", "get the kernel source, pristine, into the cache"),
-    "tree": Command("pagehaul.tree", "lay Pagehaul's files and patches over a pristine kernel"),
-    "build": Command("pagehaul.build", "build a kernel: vanilla, pagehaul, torture or debug"),
+    "source": Command("pagehaul.kernel.source", "get the kernel source, pristine, into the cache"),
+    "tree": Command(
+        "pagehaul.kernel.tree", "lay Pagehaul's files and patches over a pristine kernel"
+    ),
+    "build": Command(
+        "pagehaul.kernel.build", "build a kernel: vanilla, pagehaul, torture or debug"
+    ),
     "series": Command(
         "pagehaul.series_cli", "write the patches as mails, or build and boot each of them"
     ),

@@ -26,13 +26,13 @@ from pathlib import Path
 from rich.markup import escape
 
 from pagehaul import arm64, initramfs, qemu, qemu_options, simulation, ui
-from pagehaul.arches import X86_64
-from pagehaul.build import CHECKING_VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import MODULE_MB as MODULE_MB
 from pagehaul.guest import Guest as Guest
 from pagehaul.guest_console import Console
 from pagehaul.host import tools
+from pagehaul.kernel.arches import X86_64
+from pagehaul.kernel.build import CHECKING_VARIANTS, Kernel
 from pagehaul.kvm import kvm_works as kvm_works
 from pagehaul.paths import REPO, cache_dir, log_dir, read_record
 from pagehaul.ui import kill_group

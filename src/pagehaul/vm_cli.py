@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pagehaul import bases, build, models, source, ui, vm
-from pagehaul.arches import ARCHES, X86_64, Arch
+from pagehaul import models, ui, vm
 from pagehaul.errors import PagehaulError
+from pagehaul.kernel import bases, build, source
+from pagehaul.kernel.arches import ARCHES, X86_64, Arch
 
 
 def size_mb(text: str) -> int:

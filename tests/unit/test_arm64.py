@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pagehaul import cprogs, initramfs, vm, vm_cli
-from pagehaul.arches import ARM64, ARM64_64K
-from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.host import debian, tools
+from pagehaul.kernel.arches import ARM64, ARM64_64K
+from pagehaul.kernel.build import Kernel
 from pagehaul.vm import Guest, GuestError
 
 Fake = Callable[[str, str], Path]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from conftest import Content
-from pagehaul import build
-from pagehaul.arches import ARCHES, ARM64, ARM64_64K, X86_64
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
+from pagehaul.kernel import build
+from pagehaul.kernel.arches import ARCHES, ARM64, ARM64_64K, X86_64
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from test_bench import Model, measure
 
 from pagehaul import bench, cprogs, fault_tables, kernbench, machines, means, published, tables
-from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Size, pcp_compound
+from pagehaul.kernel.build import Kernel
 from pagehaul.paths import REPO
 
 

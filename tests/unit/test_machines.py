@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pagehaul import models, vm
-from pagehaul.build import Kernel
 from pagehaul.experiments import EXPERIMENTS
+from pagehaul.kernel.build import Kernel
 from pagehaul.machines import Guests, Place, Turn, guests, memory_available_mb
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Content
-from pagehaul import bases, build, packages
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
+from pagehaul.kernel import bases, build, packages
 
 # What bindeb-pkg leaves beside the tree; it packs its configuration, so that the test can see it.
 BINDEB = """

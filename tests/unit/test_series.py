@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from conftest import Content
-from pagehaul import bases, compose, series, series_cli, source, tree
+from pagehaul import series_cli
 from pagehaul.errors import PagehaulError
-from pagehaul.series import Patch, Series
+from pagehaul.kernel import bases, compose, series, source, tree
+from pagehaul.kernel.series import Patch, Series
 
 PARTS = '[[part]]\nname = "a"\ntitle = "A"\n'
 

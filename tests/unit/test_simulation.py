@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pagehaul import cprogs, models, qemu, qemu_options, simulation, vm
-from pagehaul.arches import ARM64
-from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
+from pagehaul.kernel.arches import ARM64
+from pagehaul.kernel.build import Kernel
 from pagehaul.vm import Guest, GuestError
 
 Fake = Callable[[str, str], Path]

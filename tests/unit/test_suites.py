@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from pagehaul import bases, build, cli, cprogs, suites, vm
-from pagehaul.bases import Base
-from pagehaul.build import Kernel
+from pagehaul import cli, cprogs, suites, vm
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
+from pagehaul.kernel import bases, build
+from pagehaul.kernel.bases import Base
+from pagehaul.kernel.build import Kernel
 from pagehaul.results import Remap, Row, Touch, Touches
 from pagehaul.suites import arm64, figures, guests, lint, tap, unit
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary

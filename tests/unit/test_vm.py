@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from pagehaul import kvm, models, qemu_options, vm
-from pagehaul.build import VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
 from pagehaul.guest_console import Console
 from pagehaul.host import tools
+from pagehaul.kernel.build import VARIANTS, Kernel
 from pagehaul.vm import Guest, GuestError
 
 Fake = Callable[[str, str], Path]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import build, models, vm, vm_cli
+from pagehaul import models, vm, vm_cli
+from pagehaul.kernel import build
 
 
 def _parsed(*words: str) -> argparse.Namespace:

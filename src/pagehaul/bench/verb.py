@@ -9,12 +9,13 @@ from tempfile import TemporaryDirectory
 
 from rich.markup import escape
 
-from pagehaul import bases, build, cprogs, kernbench, models, report, ui, verdict
+from pagehaul import cprogs, kernbench, models, report, ui, verdict
 from pagehaul.bench import profiled
 from pagehaul.bench.measure import measure
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Experiment
 from pagehaul.host import tools
+from pagehaul.kernel import bases, build
 from pagehaul.machines import Guests, Host, Machine
 from pagehaul.paths import REPO, cache_dir
 from pagehaul.results import Results, dump

@@ -13,10 +13,11 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
 
-from pagehaul import build, models, simulation, ui, vm
-from pagehaul.build import Kernel
+from pagehaul import models, simulation, ui, vm
 from pagehaul.experiments import Experiment, Size
 from pagehaul.host import tools
+from pagehaul.kernel import build
+from pagehaul.kernel.build import Kernel
 from pagehaul.machines.places import Place, Turn, cpu_model, memory_available_mb, parse_lines
 from pagehaul.machines.referee import Referee
 from pagehaul.paths import cache_dir, log_dir

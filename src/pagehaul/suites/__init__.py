@@ -9,10 +9,11 @@ from typing import Protocol
 
 from rich.markup import escape
 
-from pagehaul import bases, ui
-from pagehaul.bases import Base
-from pagehaul.build import DEBUG_VARIANTS
+from pagehaul import ui
 from pagehaul.errors import PagehaulError
+from pagehaul.kernel import bases
+from pagehaul.kernel.bases import Base
+from pagehaul.kernel.build import DEBUG_VARIANTS
 from pagehaul.paths import log_dir
 from pagehaul.suites import (
     arm64,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The `arm64` suite: another architecture, base pages of 4 and 64 KB, a driver for a DMA device."""
 
-from pagehaul import build, vm
-from pagehaul.arches import ARM64, ARM64_64K, Arch
+from pagehaul import vm
 from pagehaul.arm64 import CPUS
-from pagehaul.bases import Base
+from pagehaul.kernel import build
+from pagehaul.kernel.arches import ARM64, ARM64_64K, Arch
+from pagehaul.kernel.bases import Base
 from pagehaul.suites.guests import Program, flat, run_kunit, run_programs
 from pagehaul.suites.outcomes import Outcome
 

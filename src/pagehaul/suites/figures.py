@@ -6,14 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import bench, build, cprogs, report, results
-from pagehaul.bases import Base
+from pagehaul import bench, cprogs, report, results
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size
 from pagehaul.experiments.cell import BASE_PAGE, compare_methods
 from pagehaul.experiments.path_length import SMALL
 from pagehaul.experiments.policy import forced
 from pagehaul.experiments.stall import TOUCH_US
 from pagehaul.host import tools
+from pagehaul.kernel import build
+from pagehaul.kernel.bases import Base
 from pagehaul.machines import Guests
 from pagehaul.paths import REPO
 from pagehaul.results import Results, Row, Touch, find_baseline

@@ -4,10 +4,11 @@
 import shlex
 from dataclasses import replace
 
-from pagehaul import build, cprogs
-from pagehaul.bases import Base
-from pagehaul.build import DEBUG_VARIANTS
+from pagehaul import cprogs
 from pagehaul.host import tools
+from pagehaul.kernel import build
+from pagehaul.kernel.bases import Base
+from pagehaul.kernel.build import DEBUG_VARIANTS
 from pagehaul.suites.guests import GUEST, Program, flat, run_programs
 from pagehaul.suites.outcomes import Outcome
 

@@ -14,10 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from pagehaul import build, cprogs, races, ui, vm
-from pagehaul.bases import Base
-from pagehaul.build import Kernel
+from pagehaul import cprogs, races, ui, vm
 from pagehaul.host import tools
+from pagehaul.kernel import build
+from pagehaul.kernel.bases import Base
+from pagehaul.kernel.build import Kernel
 from pagehaul.machines import memory_available_mb
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites import tap

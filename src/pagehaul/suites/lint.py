@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import bases, build, compose, series, series_cli, source, tree, ui
-from pagehaul.bases import Base
+from pagehaul import series_cli, ui
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
+from pagehaul.kernel import bases, build, compose, series, source, tree
+from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, failed, verdict
 

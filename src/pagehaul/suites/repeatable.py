@@ -5,10 +5,11 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pagehaul import bench, build, cprogs
-from pagehaul.bases import Base
+from pagehaul import bench, cprogs
 from pagehaul.experiments import Cell, Experiment, Shape, Size
 from pagehaul.host import tools
+from pagehaul.kernel import build
+from pagehaul.kernel.bases import Base
 from pagehaul.labels import shape_label
 from pagehaul.machines import Guests
 from pagehaul.paths import REPO

@@ -3,10 +3,11 @@
 
 import shlex
 
-from pagehaul import build, vm
-from pagehaul.bases import Base
+from pagehaul import vm
 from pagehaul.cprogs import selftests
 from pagehaul.host import tools
+from pagehaul.kernel import build
+from pagehaul.kernel.bases import Base
 from pagehaul.suites.guests import Program, run_kunit, run_programs
 from pagehaul.suites.outcomes import Outcome, prefixed
 

@@ -3,8 +3,9 @@
 
 from rich.markup import escape
 
-from pagehaul import build, torture, ui
-from pagehaul.bases import Base
+from pagehaul import torture, ui
+from pagehaul.kernel import build
+from pagehaul.kernel.bases import Base
 from pagehaul.suites.outcomes import Outcome
 
 # Every run is the same, as far as the seed decides.

@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
 from pagehaul import ui
-from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
+from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, failed, passed, skipped
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagehaul import series, tree
-from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
-from pagehaul.series import OVERLAY, SERIES, Content, Patch
+from pagehaul.kernel import series, tree
+from pagehaul.kernel.bases import Base
+from pagehaul.kernel.series import OVERLAY, SERIES, Content, Patch
 
 LATER = SERIES / "later"
 

@@ -12,10 +12,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from pagehaul import bases
-from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
 from pagehaul.host import debian, tools
+from pagehaul.kernel import bases
+from pagehaul.kernel.bases import Base
 from pagehaul.paths import cache_dir, lock, log_dir, remove_tree
 from pagehaul.ui import run_logged, step
 

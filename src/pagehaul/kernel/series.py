@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
+from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO
 
 SERIES = REPO / "series"

@@ -4,10 +4,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from pagehaul import build, tree
-from pagehaul.arches import X86_64
-from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
+from pagehaul.kernel import build, tree
+from pagehaul.kernel.arches import X86_64
+from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO
 
 # What they lack; configs/ has a fragment for each.

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagehaul import bases, source, tree
-from pagehaul.arches import ARCHES, ARM64, X86_64, Arch
-from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
+from pagehaul.kernel import bases, source, tree
+from pagehaul.kernel.arches import ARCHES, ARM64, X86_64, Arch
+from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
 from pagehaul.ui import Step, run_logged
 
@@ -376,7 +376,7 @@ def run(args: argparse.Namespace) -> int:
     """Build, and print the path of what came out."""
     arch = ARCHES[args.arch]
     if args.deb:
-        from pagehaul import packages
+        from pagehaul.kernel import packages
 
         if arch is not X86_64:
             raise PagehaulError("--deb makes packages for this machine; leave --arch out")

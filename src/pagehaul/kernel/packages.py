@@ -6,11 +6,11 @@ import os
 import shutil
 from pathlib import Path
 
-from pagehaul import tree
-from pagehaul.bases import Base
-from pagehaul.build import NEW_CONFIG, make, make_words, read_options, take_config
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
+from pagehaul.kernel import tree
+from pagehaul.kernel.bases import Base
+from pagehaul.kernel.build import NEW_CONFIG, make, make_words, read_options, take_config
 from pagehaul.paths import cache_dir, lock, log_dir
 from pagehaul.ui import run_logged
 

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pagehaul import bases, series, source
-from pagehaul.bases import Base
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
+from pagehaul.kernel import bases, series, source
+from pagehaul.kernel.bases import Base
+from pagehaul.kernel.series import Content
 from pagehaul.paths import cache_dir, lock, log_dir, read_record, remove_tree
-from pagehaul.series import Content
 from pagehaul.ui import run_logged
 
 
