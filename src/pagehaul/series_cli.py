@@ -11,8 +11,10 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import ui, vm
+from pagehaul import ui
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import vm
+from pagehaul.guest.machine import Guest
 from pagehaul.kernel import bases, build, compose, series, source, spare, tree
 from pagehaul.kernel.arches import X86_64
 from pagehaul.kernel.bases import Base
@@ -23,7 +25,7 @@ from pagehaul.paths import cache_dir, log_dir
 _COVER = SERIES / "cover.txt"
 
 # What a kernel of the series is booted on: enough that there is something to migrate.
-_GUEST = vm.Guest(cpus=2, nodes=2, memory_mb=1024)
+_GUEST = Guest(cpus=2, nodes=2, memory_mb=1024)
 _BOOT_S = 300.0
 
 

@@ -4,8 +4,9 @@
 import argparse
 import sys
 
-from pagehaul import vm, vm_cli
+from pagehaul import vm_cli
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import vm
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import cprogs, races, ui, vm
+from pagehaul import races, ui
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import cprogs, vm
+from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
 from pagehaul.kernel import bases, build
 from pagehaul.kernel.build import CHECKING_VARIANTS, DEBUG_VARIANTS, Kernel
@@ -26,7 +28,7 @@ VARIANTS = ("torture", *DEBUG_VARIANTS, "pagehaul")
 DEFAULT_MINUTES = 10.0
 
 # A node of CPUs each, and a far one without, so that pages are demoted and promoted.
-GUEST = vm.Guest(cpus=4, nodes=2, memory_only_nodes=1, memory_mb=3072, append=("movablecore=1G",))
+GUEST = Guest(cpus=4, nodes=2, memory_only_nodes=1, memory_mb=3072, append=("movablecore=1G",))
 
 # Seconds for the boot and all before and after the torture, on an emulated debug kernel.
 _AROUND_S = 900.0

@@ -4,8 +4,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pagehaul import captions, models, published
+from pagehaul import captions, published
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import models
 from pagehaul.labels import Table, case_label, table_of
 from pagehaul.results import Results, Row
 

@@ -7,8 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pagehaul import models, ui, vm
+from pagehaul import ui
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import models, vm
+from pagehaul.guest.machine import Guest
 from pagehaul.kernel import bases, build, source
 from pagehaul.kernel.arches import ARCHES, X86_64, Arch
 
@@ -23,7 +25,7 @@ def size_mb(text: str) -> int:
 
 def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which kernel to boot, in which machine."""
-    default = vm.Guest()
+    default = Guest()
     parser.add_argument(
         "--variant",
         choices=build.VARIANTS,
@@ -89,14 +91,14 @@ def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def guests_of(args: argparse.Namespace, arch: Arch = X86_64) -> list[vm.Guest]:
+def guests_of(args: argparse.Namespace, arch: Arch = X86_64) -> list[Guest]:
     """Return the machines that the options describe, one for each number of CPUs."""
     return [_guest(args, arch, cpus) for cpus in args.cpus]
 
 
-def _guest(args: argparse.Namespace, arch: Arch, cpus: int) -> vm.Guest:
+def _guest(args: argparse.Namespace, arch: Arch, cpus: int) -> Guest:
     model = None if args.virtual_time is None else models.load(args.virtual_time)
-    return vm.Guest(
+    return Guest(
         cpus=cpus,
         model=model,
         nodes=args.nodes,
@@ -153,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(
-    kernel: build.Kernel, guest: vm.Guest, command: Sequence[str], timeout: float, log: Path | None
+    kernel: build.Kernel, guest: Guest, command: Sequence[str], timeout: float, log: Path | None
 ) -> int:
     def show(stream: str, data: bytes) -> None:
         out = sys.stdout if stream == "stdout" else sys.stderr

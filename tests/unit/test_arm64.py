@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from pagehaul import cprogs, initramfs, vm, vm_cli
+from pagehaul import vm_cli
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import cprogs, initramfs, vm
+from pagehaul.guest.machine import Guest
+from pagehaul.guest.vm import GuestError
 from pagehaul.host import debian, tools
 from pagehaul.kernel.arches import ARM64, ARM64_64K
 from pagehaul.kernel.build import Kernel
-from pagehaul.vm import Guest, GuestError
 
 Fake = Callable[[str, str], Path]
 

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from pagehaul import bench, cli, cprogs, machines
+from pagehaul import bench, cli, machines
 from pagehaul.bench import verb
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size, policy
+from pagehaul.guest import cprogs
 from pagehaul.machines import Place, Turn, real
 from pagehaul.paths import REPO
 from pagehaul.results import Results, Row, Touches, load, parse

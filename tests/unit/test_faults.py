@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from test_bench import Model, measure
 
-from pagehaul import bench, cprogs, fault_tables, kernbench, machines, means, published, tables
+from pagehaul import bench, fault_tables, kernbench, machines, means, published, tables
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Size, pcp_compound
+from pagehaul.guest import cprogs
 from pagehaul.kernel.build import Kernel
 from pagehaul.paths import REPO
 

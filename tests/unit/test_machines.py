@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from pagehaul import models, vm
 from pagehaul.experiments import EXPERIMENTS
+from pagehaul.guest import models, vm
+from pagehaul.guest.machine import Guest
 from pagehaul.kernel.build import Kernel
 from pagehaul.machines import Guests, Place, Turn, guests, memory_available_mb
 
@@ -131,7 +132,7 @@ def test_as_many_guests_at_once_as_there_are_cpus_and_memory_for(
 ) -> None:
     here = Guests(tmp_path, images(tmp_path))
     places = [virtual("parallel", 2), virtual("faults", 4)]
-    monkeypatch.setattr("pagehaul.simulation.host_cpus", lambda: 3)
+    monkeypatch.setattr("pagehaul.guest.virtual_time.host_cpus", lambda: 3)
     for free_mb, most in ((64 << 10, 3), (7000, 2), (3000, 1)):
         monkeypatch.setattr(guests, "memory_available_mb", lambda free_mb=free_mb: free_mb)
         assert here.at_once(places, quick=True) == most
@@ -147,7 +148,7 @@ def test_a_guest_in_virtual_time_waits_for_nobody(
 ) -> None:
     seen: dict[str, Any] = {}
 
-    def run(kernel: Kernel, guest: vm.Guest, command: list[str], **options: Any) -> vm.Result:
+    def run(kernel: Kernel, guest: Guest, command: list[str], **options: Any) -> vm.Result:
         seen.update(kernel=kernel, guest=guest, command=command, **options)
         options["on_output"]("stdout", LINE.encode())
         counts = {"slices": 1000, "forced": 1, "cells": [{"forced": 0, "ns": 5}]}

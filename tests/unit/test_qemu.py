@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import qemu
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import qemu
 from pagehaul.host import debian, tools
 
 Fake = Callable[[str, str], Path]

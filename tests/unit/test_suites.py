@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from pagehaul import cli, cprogs, suites, vm
+from pagehaul import cli, suites
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import cprogs, vm
+from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
 from pagehaul.kernel import bases, build
 from pagehaul.kernel.bases import Base
@@ -184,13 +186,13 @@ def test_a_variant_that_looks_for_mistakes_gets_time_and_memory(
 ) -> None:
     given: list[tuple[float, int]] = []
 
-    def run(kernel: Kernel, guest: vm.Guest, command: Sequence[str], **how: Any) -> None:
+    def run(kernel: Kernel, guest: Guest, command: Sequence[str], **how: Any) -> None:
         given.append((how["timeout"], guest.memory_mb))
 
     monkeypatch.setattr(vm, "run", run)
     for variant in ("pagehaul", "debug"):
         kernel = replace(KERNEL, variant=variant)
-        guests.run_programs("suite", kernel, vm.Guest(memory_mb=2048), PROGRAMS)
+        guests.run_programs("suite", kernel, Guest(memory_mb=2048), PROGRAMS)
     (time, memory), (debug_time, debug_memory) = given
     assert debug_time > time
     assert debug_memory > memory == 2048
@@ -416,7 +418,7 @@ def guest_that_prints(
 
     def run(
         kernel: Kernel,
-        guest: vm.Guest,
+        guest: Guest,
         command: Sequence[str],
         *,
         timeout: float,
@@ -457,7 +459,7 @@ def test_programs_of_a_guest(monkeypatch: pytest.MonkeyPatch, cache: Path) -> No
     commands = guest_that_prints(
         monkeypatch, ends("1..1\nok 1 a", 0) + ends("1..1\nnot ok 1 b\n", 1)
     )
-    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    outcomes = guests.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert run_two(outcomes) == [("one", "a", "passed"), ("two", "b", "failed")]
     assert "./one" in commands[0][-1]
 
@@ -467,7 +469,7 @@ def test_the_script_of_a_guest_reports_exit_statuses(
 ) -> None:
     commands = guest_that_prints(monkeypatch, "")
     programs = [guests.Program("one", "printf 'ok 1 x'; exit 3"), guests.Program("two", "true")]
-    guests.run_programs("suite", KERNEL, vm.Guest(), programs)
+    guests.run_programs("suite", KERNEL, Guest(), programs)
     script = list(commands[0])
     output = subprocess.run(script, capture_output=True, text=True, check=False).stdout
     assert re.findall(r"^@pagehaul end (\d+)$", output, re.M) == ["3", "0"]
@@ -478,7 +480,7 @@ def test_a_program_that_fails_without_a_failed_test(
     monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     guest_that_prints(monkeypatch, ends("1..1\nok 1 a", 139) + ends("1..1\nok 1 b", 0))
-    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    outcomes = guests.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert ("one", "exit status", "failed") in run_two(outcomes)
 
 
@@ -487,7 +489,7 @@ def test_a_guest_that_dies_fails_what_had_not_ended(
 ) -> None:
     output = ends("1..1\nok 1 a", 0) + "@pagehaul begin\n1..2\nok 1 b\n"
     guest_that_prints(monkeypatch, output, "Kernel panic")
-    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    outcomes = guests.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert run_two(outcomes) == [
         ("one", "a", "passed"),
         ("two", "b", "passed"),
@@ -502,7 +504,7 @@ def test_a_warning_in_the_kernel_log_fails_though_all_tests_passed(
 ) -> None:
     output = ends("1..1\nok 1 a", 0) + ends("1..1\nok 1 b", 0)
     guest_that_prints(monkeypatch, output, "WARNING: lock held")
-    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    outcomes = guests.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert ("guest", "kernel log", "failed") in run_two(outcomes)
 
 
@@ -647,7 +649,7 @@ def test_the_kernels_own_tests_run_on_both_kernels(
 ) -> None:
     booted: list[tuple[str, str]] = []
 
-    def run(kernel: Kernel, guest: vm.Guest, command: Sequence[str], **how: Any) -> None:
+    def run(kernel: Kernel, guest: Guest, command: Sequence[str], **how: Any) -> None:
         booted.append((kernel.variant, command[-1]))
         programs = command[-1].count("@pagehaul begin")
         how["on_output"]("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
@@ -676,7 +678,7 @@ def test_arm64_is_tested_with_both_sizes_of_pages(
 ) -> None:
     booted: list[tuple[str, str]] = []
 
-    def run(kernel: Kernel, guest: vm.Guest, command: Sequence[str], **how: Any) -> None:
+    def run(kernel: Kernel, guest: Guest, command: Sequence[str], **how: Any) -> None:
         booted.append((kernel.arch.name, command[-1]))
         programs = command[-1].count("@pagehaul begin")
         how["on_output"]("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import torture, vm
+from pagehaul import torture
+from pagehaul.guest import vm
 from pagehaul.kernel import build
 from pagehaul.suites.outcomes import Outcome, Status, passed
 

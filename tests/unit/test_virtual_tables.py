@@ -11,10 +11,11 @@ from rich.console import Console
 from test_report import row
 from test_verdict import RIGHT, cell, ran, vanilla
 
-from pagehaul import chart, judge_tables, models, plots, published, report, scaling, validation
+from pagehaul import chart, judge_tables, plots, published, report, scaling, validation
 from pagehaul.captions import MARK
 from pagehaul.chart import Line, Mark
 from pagehaul.experiments.policy import AUTOMATIC
+from pagehaul.guest import models
 from pagehaul.labels import Table
 from pagehaul.published_tables import published_table
 from pagehaul.results import Faults, Hog, Results, Row, Touch, Touches

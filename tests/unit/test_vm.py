@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from pagehaul import kvm, models, qemu_options, vm
 from pagehaul.errors import PagehaulError
-from pagehaul.guest_console import Console
+from pagehaul.guest import kvm, models, qemu_options, vm
+from pagehaul.guest.console import Console
+from pagehaul.guest.machine import Guest
+from pagehaul.guest.vm import GuestError
 from pagehaul.host import tools
 from pagehaul.kernel.build import VARIANTS, Kernel
-from pagehaul.vm import Guest, GuestError
 
 Fake = Callable[[str, str], Path]
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import models, vm, vm_cli
+from pagehaul import vm_cli
+from pagehaul.guest import models, vm
+from pagehaul.guest.machine import Guest
 from pagehaul.kernel import build
 
 
@@ -47,7 +49,7 @@ def test_one_boot_that_fails_is_told(
     monkeypatch.setattr(vm_cli, "kernel_of", lambda *_: kernel)
     logs = []
 
-    def run(_: build.Kernel, guest: vm.Guest, *__: object, **options: Path) -> vm.Result:
+    def run(_: build.Kernel, guest: Guest, *__: object, **options: Path) -> vm.Result:
         logs.append(options["log"].name)
         return vm.Result(3 if guest.cpus == 1 else 0, "", "", options["log"], 1.0, "tcg")
 

@@ -9,11 +9,12 @@ from tempfile import TemporaryDirectory
 
 from rich.markup import escape
 
-from pagehaul import cprogs, kernbench, models, report, ui, verdict
+from pagehaul import kernbench, report, ui, verdict
 from pagehaul.bench import profiled
 from pagehaul.bench.measure import measure
 from pagehaul.errors import PagehaulError
 from pagehaul.experiments import EXPERIMENTS, Experiment
+from pagehaul.guest import cprogs, models
 from pagehaul.host import tools
 from pagehaul.kernel import bases, build
 from pagehaul.machines import Guests, Host, Machine

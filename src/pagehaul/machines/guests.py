@@ -13,8 +13,10 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
 
-from pagehaul import models, simulation, ui, vm
+from pagehaul import ui
 from pagehaul.experiments import Experiment, Size
+from pagehaul.guest import kvm, models, virtual_time, vm
+from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.build import Kernel
@@ -102,7 +104,7 @@ class Guests:
         """Whether guests boot on KVM here."""
         if self.kvm is None:
             tools.need_for("guest")
-            self.kvm = vm.kvm_works(next(iter(self.images.values())).image)
+            self.kvm = kvm.kvm_works(next(iter(self.images.values())).image)
         return self.kvm
 
     def disposable(self) -> bool:
@@ -117,14 +119,14 @@ class Guests:
         """As many as this host has CPUs and memory for."""
         spare = memory_available_mb() - _HOST_RESERVE_MB
         largest = max((self.guest(place, quick).memory_mb for place in places), default=1)
-        return max(1, min(simulation.host_cpus(), spare // largest))
+        return max(1, min(virtual_time.host_cpus(), spare // largest))
 
-    def guest(self, place: Place, quick: bool) -> vm.Guest:
+    def guest(self, place: Place, quick: bool) -> Guest:
         """Return the machine that a place is."""
         if place.kind in _COUNTING:
-            return vm.Guest(cpus=1, nodes=2, memory_mb=_ICOUNT_GUEST_MB, icount=True)
+            return Guest(cpus=1, nodes=2, memory_mb=_ICOUNT_GUEST_MB, icount=True)
         memory = _QUICK_GUEST_MB if quick else self._full_memory_mb()
-        guest = vm.Guest(cpus=place.cpus, nodes=2, memory_mb=memory)
+        guest = Guest(cpus=place.cpus, nodes=2, memory_mb=memory)
         if place.kind == "faults":
             guest = replace(guest, memory_mb=_FAULTS_GUEST_MB)
         elif place.kind == "dies":
@@ -192,7 +194,7 @@ class Guests:
                 ui.console.print("The emulation broke a guest; once more")
         raise AssertionError("not reached")
 
-    def describe(self, kernel: str, place: Place, guest: vm.Guest, result: vm.Result) -> None:
+    def describe(self, kernel: str, place: Place, guest: Guest, result: vm.Result) -> None:
         """Note what a guest was."""
         known = self.described.setdefault(
             place.kind,
@@ -289,7 +291,7 @@ class _Boot:
     def _run(
         self,
         kernel: str,
-        guest: vm.Guest,
+        guest: Guest,
         listen: Callable[[str, bytes], None],
         waits_in: Path | None = None,
     ) -> vm.Result:
@@ -325,7 +327,7 @@ class _Boot:
         files += [Path(hog)] if hog is not None else []
         return [*files, *build.modules(self.guests.images[kernel])]
 
-    def _command(self, kernel: str, guest: vm.Guest, waits_in: Path | None) -> list[str]:
+    def _command(self, kernel: str, guest: Guest, waits_in: Path | None) -> list[str]:
         program = self.guests.program
         name = "faultbench" if self.place.kind in _FAULTS else program.name
         command = [str(program.with_name(name)), "--plan=-"]
@@ -337,7 +339,7 @@ class _Boot:
             return with_channels(self.guests.images[kernel], guest, self.place, command)
         return command
 
-    def _lines(self, guest: vm.Guest, results: dict[str, vm.Result]) -> _Lines:
+    def _lines(self, guest: Guest, results: dict[str, vm.Result]) -> _Lines:
         lines: _Lines = []
         for kernel, found in results.items():
             self.guests.describe(kernel, self.place, guest, found)
@@ -356,7 +358,7 @@ def _name(kernel: str, place: Place) -> str:
     return "-".join(filter(None, [kernel, place.kind, str(place.cpus), place.model]))
 
 
-def device_cpus(guest: vm.Guest, place: Place) -> str:
+def device_cpus(guest: Guest, place: Place) -> str:
     """Return the list of the CPUs that make up the DMA engine of a guest."""
     if guest.model is None:
         return f"{guest.cpus // 2}-{guest.cpus - 1}"
@@ -370,9 +372,7 @@ def device_cpus(guest: vm.Guest, place: Place) -> str:
     return ",".join(parts)
 
 
-def with_channels(
-    kernel: Kernel, guest: vm.Guest, place: Place, command: Sequence[str]
-) -> list[str]:
+def with_channels(kernel: Kernel, guest: Guest, place: Place, command: Sequence[str]) -> list[str]:
     """Return a command that runs `command` where dcbm has channels of softdma to use."""
     softdma, dcbm = (shlex.quote(str(build.module(kernel, name))) for name in ("softdma", "dcbm"))
     speed, setup_ns = CHANNEL_MB, 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The `arm64` suite: another architecture, base pages of 4 and 64 KB, a driver for a DMA device."""
 
-from pagehaul import vm
-from pagehaul.arm64 import CPUS
+from pagehaul.guest.boards.arm64 import CPUS
+from pagehaul.guest.machine import Guest
 from pagehaul.kernel import build
 from pagehaul.kernel.arches import ARM64, ARM64_64K, Arch
 from pagehaul.kernel.bases import Base
@@ -11,7 +11,7 @@ from pagehaul.suites.outcomes import Outcome
 
 # The lists of the status tests have 6,144 pages, and some are mapped beside as many others: a node
 # needs room for that with pages of 64 KB.
-_GUEST = vm.Guest(cpus=CPUS, nodes=2, memory_mb=4096)
+_GUEST = Guest(cpus=CPUS, nodes=2, memory_mb=4096)
 
 # Not the kinds on disks, for the guest has nothing that makes file systems, nor pages of 1 GB,
 # which need larger nodes. Memory that was there at boot does not go offline on arm64. Compaction

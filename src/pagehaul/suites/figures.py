@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import bench, cprogs, report, results
+from pagehaul import bench, report, results
 from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size
 from pagehaul.experiments.cell import BASE_PAGE, compare_methods
 from pagehaul.experiments.path_length import SMALL
 from pagehaul.experiments.policy import forced
 from pagehaul.experiments.stall import TOUCH_US
+from pagehaul.guest import cprogs
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base

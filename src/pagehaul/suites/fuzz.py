@@ -4,7 +4,7 @@
 import shlex
 from dataclasses import replace
 
-from pagehaul import cprogs
+from pagehaul.guest import cprogs
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base

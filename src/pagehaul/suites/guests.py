@@ -14,7 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from pagehaul import cprogs, races, ui, vm
+from pagehaul import races, ui
+from pagehaul.guest import cprogs, kvm, vm
+from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
@@ -41,7 +43,7 @@ _TOPOLOGY = "sockets=2,cores=2,threads=1"
 _MEMORY_MB = 3072
 
 # Movable memory is what can be taken offline.
-GUEST = vm.Guest(
+GUEST = Guest(
     cpus=_CPUS, nodes=2, memory_mb=_MEMORY_MB, topology=_TOPOLOGY, append=("movablecore=1G",)
 )
 
@@ -62,7 +64,7 @@ _CONTIG_GUEST = replace(GUEST, memory_mb=4096, append=("hugetlb_cma=1:1G", "noka
 _EJECT_GUEST = replace(GUEST, modules=6, append=("memhp_default_state=online_movable",))
 
 # Machines at the edge, and the modes that they can be in. A small node is soon full.
-_EDGE = vm.Guest(cpus=2, nodes=2, memory_mb=1024)
+_EDGE = Guest(cpus=2, nodes=2, memory_mb=1024)
 _BOUNDARIES = {
     "two nodes": (_EDGE, _ALL_MODES),
     "one node": (replace(_EDGE, nodes=1), _ALL_MODES),
@@ -124,7 +126,7 @@ class Program:
 def run_programs(
     suite: str,
     kernel: Kernel,
-    guest: vm.Guest,
+    guest: Guest,
     programs: Sequence[Program],
     stop: threading.Event | None = None,
 ) -> dict[str, list[Outcome]]:
@@ -158,7 +160,7 @@ def run_programs(
 def _run_script(
     suite: str,
     kernel: Kernel,
-    guest: vm.Guest,
+    guest: Guest,
     script: str,
     log: Path,
     stop: threading.Event | None,
@@ -211,7 +213,7 @@ def _told(found: Counter[str]) -> Outcome:
     return skipped("in code that is not ours", f"{found.total()} reports of KCSAN:{lines}")
 
 
-def _memory_mb(guest: vm.Guest, variant: str) -> int:
+def _memory_mb(guest: Guest, variant: str) -> int:
     """MiB that a guest gets for a variant of the kernel, but for what is in modules."""
     return int(guest.memory_mb * (_DEBUG_MEMORY if variant in build.DEBUG_VARIANTS else 1))
 
@@ -238,7 +240,7 @@ def flat(outcomes: dict[str, list[Outcome]], kernel: Kernel) -> list[Outcome]:
     ]
 
 
-def run_kunit(kernel: Kernel, guest: vm.Guest, suite: str = "kunit") -> list[Outcome]:
+def run_kunit(kernel: Kernel, guest: Guest, suite: str = "kunit") -> list[Outcome]:
     """Run the tests inside a kernel, which it runs while it boots; `suite` names the log."""
     options = build.read_options(kernel.config)
     guest = replace(guest, append=("kunit.enable=1", f"kunit.filter_glob={_KUNIT_GLOB}"))
@@ -258,7 +260,7 @@ def _our_programs(
     suite: str,
     program: str,
     runs: Sequence[_Run],
-    guest: vm.Guest = GUEST,
+    guest: Guest = GUEST,
     ours: str = "pagehaul",
     base: Base | None = None,
     most: int | None = None,
@@ -293,14 +295,14 @@ def _without_vanilla(alone: bool, runs: Sequence[_Run]) -> Sequence[_Run]:
 
 def _all_at_once(
     works: Sequence[Callable[[threading.Event], list[Outcome]]],
-    guest: vm.Guest,
+    guest: Guest,
     ours: Kernel,
     most: int | None = None,
 ) -> list[Outcome]:
     """Run works that have such a guest each, as many at once as this host has room for."""
     # Before several of them ask for it at the same time.
     tools.need_for("guest")
-    vm.kvm_works(ours.image)
+    kvm.kvm_works(ours.image)
     by_memory = (memory_available_mb() - _HOST_RESERVE_MB) // _memory_mb(guest, ours.variant)
     room = max(1, min(most or os.cpu_count() or 1, by_memory))
     return [outcome for outcomes in at_once(works, room) for outcome in outcomes]
@@ -309,7 +311,7 @@ def _all_at_once(
 def _flat_programs(
     suite: str,
     kernel: Kernel,
-    guest: vm.Guest,
+    guest: Guest,
     programs: Sequence[Program],
     stop: threading.Event,
 ) -> list[Outcome]:
@@ -439,7 +441,7 @@ def mm_selftests(ours: str = "pagehaul", base: Base | None = None) -> list[Outco
     directory = cprogs.selftests(kernels[0].tree, "mm", names)
 
     def run(
-        group: Mapping[str, str], guest: vm.Guest, kernel: Kernel, stop: threading.Event | None
+        group: Mapping[str, str], guest: Guest, kernel: Kernel, stop: threading.Event | None
     ) -> dict[str, Outcome]:
         # They look for their files where they are, and for free huge pages.
         prepare = f"cd {shlex.quote(str(directory))} && echo 64 > /proc/sys/vm/nr_hugepages"

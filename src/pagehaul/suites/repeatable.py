@@ -5,8 +5,9 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pagehaul import bench, cprogs
+from pagehaul import bench
 from pagehaul.experiments import Cell, Experiment, Shape, Size
+from pagehaul.guest import cprogs
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base

@@ -3,8 +3,8 @@
 
 import shlex
 
-from pagehaul import vm
-from pagehaul.cprogs import selftests
+from pagehaul.guest.cprogs import selftests
+from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
@@ -13,14 +13,14 @@ from pagehaul.suites.outcomes import Outcome, prefixed
 
 # Two caches of two cores of two threads on one node, and memory far away from them; and four nodes
 # with far more CPUs than a small host has. Movable memory is what can be taken offline.
-_DIES = vm.Guest(
+_DIES = Guest(
     cpus=8,
     nodes=1,
     memory_only_nodes=1,
     topology="sockets=1,dies=2,cores=2,threads=2",
     append=("movablecore=1G",),
 )
-_NODES = vm.Guest(
+_NODES = Guest(
     cpus=16,
     nodes=4,
     memory_mb=4096,

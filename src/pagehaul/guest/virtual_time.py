@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pagehaul import cprogs, qemu, ui
+from pagehaul import ui
 from pagehaul.errors import PagehaulError
-from pagehaul.guest import Guest
+from pagehaul.guest import cprogs, qemu
+from pagehaul.guest.machine import Guest
+from pagehaul.guest.models import Model
 from pagehaul.kernel.build import Kernel
-from pagehaul.models import Model
 from pagehaul.paths import REPO, lock
 
 # When the guest believes that it is booted.

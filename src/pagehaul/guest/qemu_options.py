@@ -4,7 +4,7 @@
 import os
 from pathlib import Path
 
-from pagehaul.guest import MODULE_MB, Guest
+from pagehaul.guest.machine import MODULE_MB, Guest
 
 
 def machine(guest: Guest) -> list[str]:

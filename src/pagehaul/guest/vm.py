@@ -25,15 +25,15 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from pagehaul import arm64, initramfs, qemu, qemu_options, simulation, ui
+from pagehaul import ui
 from pagehaul.errors import PagehaulError
-from pagehaul.guest import MODULE_MB as MODULE_MB
-from pagehaul.guest import Guest as Guest
-from pagehaul.guest_console import Console
+from pagehaul.guest import initramfs, kvm, qemu, qemu_options, virtual_time
+from pagehaul.guest.boards import arm64
+from pagehaul.guest.console import Console
+from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
 from pagehaul.kernel.arches import X86_64
 from pagehaul.kernel.build import CHECKING_VARIANTS, Kernel
-from pagehaul.kvm import kvm_works as kvm_works
 from pagehaul.paths import REPO, cache_dir, log_dir, read_record
 from pagehaul.ui import kill_group
 
@@ -315,7 +315,7 @@ def _run(
 
 def _check_simulation(printed: str, log: Path) -> None:
     """Raise GuestError if QEMU printed that it could not begin to simulate."""
-    line = simulation.failure(printed)
+    line = virtual_time.failure(printed)
     if line is not None:
         raise GuestError(f"virtual time did not start: {line}; the whole log is in {log}")
 
@@ -342,9 +342,9 @@ def _prepare(kernel: Kernel, guest: Guest) -> Guest:
     if guest.model is not None:
         if kernel.arch is not X86_64:
             raise PagehaulError(f"no virtual time on {kernel.arch.name}")
-        simulation.check(guest)
+        virtual_time.check(guest)
         _check_memory(guest)
-        simulation.simulator()
+        virtual_time.simulator()
         return replace(guest, accel="tcg")
     for group in kernel.arch.guest:
         tools.need_for(group)
@@ -405,7 +405,7 @@ def _boot_sealed(
     words = ["console=ttyS0", "loglevel=5", "rdinit=/init", *_kernel_command_line(kernel, guest)]
     program, options = qemu.COMMAND, []
     if guest.model is not None:
-        simulator = simulation.simulator()
+        simulator = virtual_time.simulator()
         program = simulator.program()
         options = simulator.options(kernel, guest, guest.model, work / _REPORT)
         # All that is random in the guest, too.
@@ -486,7 +486,7 @@ def _vng(
     options = [*qemu_options.machine(guest), *ports]
     program = qemu.COMMAND
     if guest.model is not None:
-        simulator = simulation.simulator()
+        simulator = virtual_time.simulator()
         options += simulator.options(kernel, guest, guest.model, work / _REPORT)
         program = simulator.program()
     command = [
@@ -539,7 +539,7 @@ def _hidden_in_guest(path: Path) -> bool:
 def _kernel_command_line(kernel: Kernel, guest: Guest) -> list[str]:
     words = ["panic=-1"]
     if guest.model is not None:
-        words += simulation.kernel_words(kernel)
+        words += virtual_time.kernel_words(kernel)
     elif guest.accel == "tcg":
         words += [
             # The host runs other things besides: a virtual CPU may not run for seconds. For that
@@ -591,7 +591,7 @@ def _check_board(guest: Guest) -> None:
 def _accelerator(guest: Guest, image: Path) -> str:
     if guest.icount or guest.accel == "tcg":
         return "tcg"
-    works = kvm_works(image)
+    works = kvm.kvm_works(image)
     if guest.accel == "kvm" and not works:
         raise PagehaulError("no guest boots on this machine's KVM; use TCG")
     return "kvm" if works else "tcg"

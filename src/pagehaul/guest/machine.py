@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
+from pagehaul.guest.models import Model
 from pagehaul.kernel.arches import X86_64
-from pagehaul.models import Model
 
 # MiB of a module of memory: of a block, as the kernel counts.
 MODULE_MB = 128

@@ -11,8 +11,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pagehaul import cprogs, initramfs
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import cprogs, initramfs
 from pagehaul.host import debian, tools
 from pagehaul.kernel.build import Kernel, modules
 
