@@ -5,9 +5,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pagehaul.labels import Table, case_text, column_label, column_of, table_of
-from pagehaul.means import differ
-from pagehaul.results import REPEATABLE, Results, Row, find_baseline
+from pagehaul.bench.labels import Table, case_text, column_label, column_of, table_of
+from pagehaul.bench.means import differ
+from pagehaul.bench.results import REPEATABLE, Results, Row, find_baseline
 
 _Key = tuple[object, ...]
 

@@ -4,12 +4,13 @@
 from collections.abc import Callable, Sequence
 from html import escape
 
-from pagehaul import plots, questions, scaling
-from pagehaul.labels import Table
+from pagehaul import plots, questions
+from pagehaul.bench import scaling
+from pagehaul.bench.labels import Table
+from pagehaul.bench.published_tables import all_published_tables, published_table
+from pagehaul.bench.results import Results, Statement
+from pagehaul.bench.tables import by_model, experiment_table
 from pagehaul.markup import CSS, Notes, bare_table, html_table, verdict_list
-from pagehaul.published_tables import all_published_tables, published_table
-from pagehaul.results import Results, Statement
-from pagehaul.tables import by_model, experiment_table
 
 TITLE = "Pagehaul: page migration, measured"
 

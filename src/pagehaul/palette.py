@@ -10,8 +10,8 @@ import math
 from functools import cache
 from typing import NamedTuple
 
-from pagehaul.experiments.policy import AUTOMATIC
-from pagehaul.labels import ALL_CPUS, HALF_OF_CPUS, QUARTER_OF_CPUS, Column
+from pagehaul.bench.experiments.policy import AUTOMATIC
+from pagehaul.bench.labels import ALL_CPUS, HALF_OF_CPUS, QUARTER_OF_CPUS, Column
 
 LIGHT_PAPER = "#fdfdfc"
 DARK_PAPER = "#15191d"

@@ -4,9 +4,9 @@
 import math
 from collections.abc import Sequence
 
-from pagehaul import chart, published, scaling
-from pagehaul.chart import Dot, Line, Mark, Panel
-from pagehaul.labels import (
+from pagehaul import chart
+from pagehaul.bench import published, scaling
+from pagehaul.bench.labels import (
     Column,
     case_label,
     case_text,
@@ -18,9 +18,10 @@ from pagehaul.labels import (
     size_label,
     without,
 )
+from pagehaul.bench.quantities import Figure, Quantity, figure, of_experiment
+from pagehaul.bench.results import Results, Row
+from pagehaul.chart import Dot, Line, Mark, Panel
 from pagehaul.palette import colour
-from pagehaul.quantities import Figure, Quantity, figure, of_experiment
-from pagehaul.results import Results, Row
 
 # Fewer places are dots: a line would tell nothing of what is between them.
 _LEAST_PLACES = 3

@@ -4,9 +4,8 @@
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from pagehaul.labels import Table, case_text, column_label, shared_column_of, table_of
-from pagehaul.losses import LEAST, ratio
-from pagehaul.quantities import (
+from pagehaul.bench.labels import Table, case_text, column_label, shared_column_of, table_of
+from pagehaul.bench.quantities import (
     APART,
     CPU_TIME,
     FIRST,
@@ -18,7 +17,8 @@ from pagehaul.quantities import (
     Quantity,
     figure,
 )
-from pagehaul.results import Results, Row
+from pagehaul.bench.results import Results, Row
+from pagehaul.losses import LEAST, ratio
 from pagehaul.verdict import compared
 
 FAST = "How fast is it?"

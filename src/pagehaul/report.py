@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from pagehaul import comparison
-from pagehaul.captions import TCG_CAVEAT
+from pagehaul.bench.captions import TCG_CAVEAT
+from pagehaul.bench.labels import Table
+from pagehaul.bench.published_tables import published_table
+from pagehaul.bench.results import Results, Statement, load
+from pagehaul.bench.tables import by_model, experiment_table
 from pagehaul.errors import PagehaulError
-from pagehaul.labels import Table
 from pagehaul.page import page as page_of
-from pagehaul.published_tables import published_table
-from pagehaul.results import Results, Statement, load
-from pagehaul.tables import by_model, experiment_table
 from pagehaul.verdict import statements
 
 # Where stdout is not a terminal there is no width to keep to.

@@ -40,7 +40,7 @@ COMMANDS = {
     ),
     "run": Command("pagehaul.vm_cli", "boot a kernel and run a command in it"),
     "shell": Command("pagehaul.shell_cli", "boot a kernel with a shell on this terminal"),
-    "bench": Command("pagehaul.bench", "measure Pagehaul beside the unmodified kernel"),
+    "bench": Command("pagehaul.bench.verb", "measure Pagehaul beside the unmodified kernel"),
     "test": Command("pagehaul.suites", "run everything that the project checks"),
     "torture": Command(
         "pagehaul.torture", "move memory in every way while as much as can goes wrong"

@@ -3,9 +3,9 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from pagehaul import judge_tables, scaling, validation
+from pagehaul.bench import judge_tables, scaling, validation
+from pagehaul.bench.results import REPEATABLE, Results, Row, Statement, find_baseline
 from pagehaul.losses import LEAST, by_default, cell_text, ratio, slower
-from pagehaul.results import REPEATABLE, Results, Row, Statement, find_baseline
 
 # Waits, and what others lose, may be so many times the unmodified kernel's before they are red.
 MOST_WAIT = 1.1

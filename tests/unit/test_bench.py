@@ -14,15 +14,22 @@ from typing import Any
 
 import pytest
 
-from pagehaul import bench, cli, machines
-from pagehaul.bench import verb
+from pagehaul import cli
+from pagehaul.bench import measuring, plan, verb
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.cell import Cell, Shape, Size
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.experiments import policy
+from pagehaul.bench.machines import real
+from pagehaul.bench.machines.places import Place, Turn, parse_lines
+from pagehaul.bench.machines.real import Host
+from pagehaul.bench.machines.referee import Referee
+from pagehaul.bench.plan import Effort, effort_of
+from pagehaul.bench.results import Results, Row, Touches, load, parse
+from pagehaul.bench.tables import experiment_table
 from pagehaul.errors import PagehaulError
-from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size, policy
 from pagehaul.guest import cprogs
-from pagehaul.machines import Place, Turn, real
 from pagehaul.paths import REPO
-from pagehaul.results import Results, Row, Touches, load, parse
-from pagehaul.tables import experiment_table
 
 
 def options(line: str) -> dict[str, Any]:
@@ -142,7 +149,7 @@ class Model:
         return {"migrate_copy.helper_ns": moved // 8} if "max_helpers" in line["knobs"] else {}
 
 
-PARALLEL = bench.effort_of(Place("parallel", 2), quick=True)
+PARALLEL = effort_of(Place("parallel", 2), quick=True)
 
 
 def arguments(**options: Any) -> Namespace:
@@ -153,7 +160,7 @@ def arguments(**options: Any) -> Namespace:
 
 def measure(model: Model, *names: str) -> Results:
     done: list[str] = []
-    results = bench.measure(
+    results = measuring.measure(
         [EXPERIMENTS[name] for name in names],
         model,
         quick=True,
@@ -174,7 +181,7 @@ def test_kernels_take_turns_and_swap_who_is_first() -> None:
 
 def test_as_many_boots_as_asked_for() -> None:
     model = Model()
-    results = bench.measure(
+    results = measuring.measure(
         [EXPERIMENTS["classic"]], model, quick=True, boots=5, on_part=lambda *_: None
     )
     assert len(model.boots) == 5
@@ -245,8 +252,8 @@ def test_rounds_go_through_the_methods_of_a_shape() -> None:
     cells = [("x", Cell(Shape(4, 64), "pagehaul", method)) for method in ("serial", "batch")]
     cells += [("x", Cell(Shape(64, 64), "pagehaul", method)) for method in ("serial", "batch")]
     cells += [("x", Cell(Shape(2048, 64), "pagehaul", method)) for method in ("serial", "batch")]
-    effort = bench.Effort(boots=1, rounds=2, target_mb=1, min_reps=3, max_reps=9, timeout=1.0)
-    turns = bench.turns(cells, ["pagehaul"], effort, (2, 5), 0)
+    effort = Effort(boots=1, rounds=2, target_mb=1, min_reps=3, max_reps=9, timeout=1.0)
+    turns = plan.turns(cells, ["pagehaul"], effort, (2, 5), 0)
     lines = [options(turn.line) for turn in turns]
     assert [line["label"] for line in lines] == [0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5]
     # 1 MiB by 256 KiB is 4 times, in 2 rounds, there and back; so small ones warm up each time.
@@ -263,8 +270,8 @@ def test_rounds_go_through_the_methods_of_a_shape() -> None:
 
 def test_an_engine_is_known_before_its_moves_are_timed() -> None:
     cells = [("x", Cell(Shape(2048, 64), "pagehaul", method)) for method in ("batch", "hybrid")]
-    effort = bench.Effort(boots=1, rounds=2, target_mb=1, min_reps=3, max_reps=9, timeout=1.0)
-    turns = bench.turns(cells, ["pagehaul"], effort, (0, 1), 0)
+    effort = Effort(boots=1, rounds=2, target_mb=1, min_reps=3, max_reps=9, timeout=1.0)
+    turns = plan.turns(cells, ["pagehaul"], effort, (0, 1), 0)
     assert [options(turn.line)["warmups"] for turn in turns] == [1, 2, 0, 2]
 
 
@@ -468,7 +475,7 @@ def test_results_are_kept_and_end_with_a_verdict(
 ) -> None:
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
     monkeypatch.setattr(verb, "Host", lambda _: Model())
-    assert bench.run(arguments(experiment=["classic"], host=True)) == 0
+    assert verb.run(arguments(experiment=["classic"], host=True)) == 0
     (path,) = (cache / "results").iterdir()
     kept = load(path)
     assert kept.experiments() == ["classic"]
@@ -477,7 +484,7 @@ def test_results_are_kept_and_end_with_a_verdict(
     assert str(path) in printed.err.replace("\n", "")
     # No tables unless they are asked for.
     assert "100,000 base pages" not in printed.out
-    assert bench.run(arguments(experiment=["classic"], host=True, tables=True)) == 0
+    assert verb.run(arguments(experiment=["classic"], host=True, tables=True)) == 0
     assert "100,000 base pages" in capsys.readouterr().out
 
 
@@ -655,12 +662,12 @@ def test_packages_of_what_is_measured_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(verb.host, "require", lambda *names: asked.extend(names))
+    monkeypatch.setattr(verb.tools, "require", lambda *names: asked.extend(names))
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
     monkeypatch.setattr(verb, "Host", lambda _: Model())
     for names, packages in ((["classic"], []), (["busy"], ["stress-ng"])):
         args = arguments(experiment=names, host=True)
-        assert bench.run(args) == 0
+        assert verb.run(args) == 0
         assert asked == packages
 
 
@@ -756,7 +763,7 @@ def test_the_exit_status_tells_of_wrong_content(
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
     monkeypatch.setattr(verb, "Host", lambda _: Model(mismatches=mismatches))
     args = arguments(experiment=["classic"], json=tmp_path / "r.json", host=True)
-    assert bench.run(args) == code
+    assert verb.run(args) == code
     # 2 shapes by 3 methods, in every round and boot.
     expected = 2 * 3 * PARALLEL.rounds * PARALLEL.boots * mismatches
     assert load(tmp_path / "r.json").integrity.mismatches == expected
@@ -765,7 +772,7 @@ def test_the_exit_status_tells_of_wrong_content(
 def test_a_wrong_directory_is_said_before_anything_is_measured(tmp_path: Path) -> None:
     args = arguments(json=tmp_path / "no" / "r.json")
     with pytest.raises(PagehaulError, match="its directory does not exist"):
-        bench.run(args)
+        verb.run(args)
 
 
 def test_thread_counts_end_with_the_cpus() -> None:
@@ -787,21 +794,21 @@ def test_hosts_with_one_node_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(real, "nodes_with_memory", lambda: [0])
     with pytest.raises(PagehaulError, match="needs two NUMA nodes with memory"):
-        machines.Host(Path("movebench"))
+        Host(Path("movebench"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(PagehaulError, match="needs root"):
-        machines.Host(Path("movebench"))
+        Host(Path("movebench"))
 
 
 def test_output_of_a_program_that_died_is_not_taken() -> None:
-    assert machines.parse_lines('{"a": 1}\n', 1, "", "") == [{"a": 1}]
+    assert parse_lines('{"a": 1}\n', 1, "", "") == [{"a": 1}]
     with pytest.raises(PagehaulError, match="exit code 139"):
-        machines.parse_lines('{"a": 1}\n', 139, "", "")
+        parse_lines('{"a": 1}\n', 139, "", "")
     with pytest.raises(PagehaulError, match="not JSON"):
-        machines.parse_lines("hello\n", 0, "", "")
+        parse_lines("hello\n", 0, "", "")
 
 
-def begun(referee: machines.Referee, kernel: str) -> list[str]:
+def begun(referee: Referee, kernel: str) -> list[str]:
     return sorted(path.name for path in referee.directory(kernel).iterdir())
 
 
@@ -812,7 +819,7 @@ def test_a_turn_begins_when_all_have_booted_and_the_last_has_ended(tmp_path: Pat
         Turn("pagehaul", "c"),
         Turn("vanilla", ""),
     ]
-    referee = machines.Referee(tmp_path, order)
+    referee = Referee(tmp_path, order)
     referee.ready("pagehaul")
     assert begun(referee, "vanilla") == begun(referee, "pagehaul") == []
     referee.ready("vanilla")
@@ -931,11 +938,11 @@ def test_movebench_understands_every_line_of_every_plan(movebench: str, tmp_path
     named = [
         (e.name, cell) for e in EXPERIMENTS.values() for cell in e.cells(size) if not cell.load
     ]
-    virtual = bench.effort_of(Place("parallel", 2, "virtual", "plain"), quick=True)
+    virtual = effort_of(Place("parallel", 2, "virtual", "plain"), quick=True)
     turns = [
         turn
         for effort in (PARALLEL, virtual)
-        for turn in bench.turns(named, ("vanilla", "pagehaul"), effort, (1021, 1022), 0)
+        for turn in plan.turns(named, ("vanilla", "pagehaul"), effort, (1021, 1022), 0)
     ]
     lines = [turn.line for turn in turns]
     found = subprocess.run(
@@ -946,7 +953,7 @@ def test_movebench_understands_every_line_of_every_plan(movebench: str, tmp_path
         check=False,
     )
     assert found.returncode == 1
-    parsed = machines.parse_lines(found.stdout, found.returncode, found.stderr, "")
+    parsed = parse_lines(found.stdout, found.returncode, found.stderr, "")
     assert len(parsed) == len(lines)
     assert all(line["error"] and not line["ns"] for line in parsed)
 

@@ -12,8 +12,8 @@ from test_virtual_tables import cell, ran, vanilla
 
 from pagehaul import comparison
 from pagehaul.bench import verb
+from pagehaul.bench.results import Integrity, Results, compare, dump, load
 from pagehaul.cli import main
-from pagehaul.results import Integrity, Results, compare, dump, load
 
 
 def run(gbps: float, base: float = 2.0, **what: Any) -> Results:

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 from test_bench import Model, measure
 
-from pagehaul import bench, fault_tables, kernbench, machines, means, published, tables
+from pagehaul.bench import fault_tables, kernbench, means, plan, published, tables
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.cell import Size
+from pagehaul.bench.experiments import pcp_compound
+from pagehaul.bench.machines.places import Place, parse_lines
+from pagehaul.bench.plan import effort_of
 from pagehaul.errors import PagehaulError
-from pagehaul.experiments import EXPERIMENTS, Size, pcp_compound
 from pagehaul.guest import cprogs
 from pagehaul.kernel.build import Kernel
 from pagehaul.paths import REPO
@@ -54,7 +58,7 @@ def test_faultbench_refuses_wrong_options(faultbench: str, words: list[str], mes
 def test_faultbench_faults_in_and_verifies(faultbench: str) -> None:
     words = [faultbench, "--kind=pft", "--mb=4", "--threads=2", "--reps=3", "--warmups=0"]
     found = subprocess.run(words, capture_output=True, text=True, check=True)
-    (line,) = machines.parse_lines(found.stdout, 0, "", "")
+    (line,) = parse_lines(found.stdout, 0, "", "")
     assert line["moved_bytes"] == [4 << 20] * 3
     assert line["bytes_verified"] == 3 * 1024 * 24
     assert line["mismatches"] == 0
@@ -68,13 +72,13 @@ def test_faultbench_times_commands_and_tells_of_one_that_fails(
     words = [faultbench, "--kind=compile", f"--commands={commands}", "--reps=2", "--warmups=0"]
     commands.write_text("sleep 0.05\ntrue\n")
     found = subprocess.run(words, capture_output=True, text=True, check=True)
-    (line,) = machines.parse_lines(found.stdout, 0, "", "")
+    (line,) = parse_lines(found.stdout, 0, "", "")
     assert all(ns >= 50_000_000 for ns in line["ns"])
     assert line["moved_bytes"] == [2 * 4096] * 2
     commands.write_text("exit 3\n")
     found = subprocess.run(words, capture_output=True, text=True, check=False)
     assert found.returncode == 1
-    (line,) = machines.parse_lines(found.stdout, 1, "", "")
+    (line,) = parse_lines(found.stdout, 1, "", "")
     assert line["error"] == "a command failed: exit status 3"
 
 
@@ -82,8 +86,8 @@ def test_faultbench_understands_the_lines_of_the_plan(faultbench: str) -> None:
     """A node that no machine has, and a switch that no other kernel has."""
     cells = EXPERIMENTS["compaction-latency"].cells(Size(True, 2, 1152))
     named = [("compaction-latency", cell) for cell in cells]
-    effort = bench.effort_of(machines.Place("faults", 2), quick=True)
-    turns = bench.turns(named, ("judge",), effort, (1021, 1022), 0)
+    effort = effort_of(Place("faults", 2), quick=True)
+    turns = plan.turns(named, ("judge",), effort, (1021, 1022), 0)
     found = subprocess.run(
         [faultbench, "--plan=-"],
         input="\n".join(turn.line for turn in turns),
@@ -92,7 +96,7 @@ def test_faultbench_understands_the_lines_of_the_plan(faultbench: str) -> None:
         check=False,
     )
     assert found.returncode == 1
-    lines = machines.parse_lines(found.stdout, 1, found.stderr, "")
+    lines = parse_lines(found.stdout, 1, found.stderr, "")
     assert len(lines) == len(turns) == len(cells) * effort.rounds
     assert all(line["error"] and not line["ns"] for line in lines)
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from pagehaul.experiments import EXPERIMENTS
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.machines import guests
+from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.machines.places import Place, Turn, memory_available_mb
 from pagehaul.guest import models, vm
 from pagehaul.guest.machine import Guest
 from pagehaul.kernel.build import Kernel
-from pagehaul.machines import Guests, Place, Turn, guests, memory_available_mb
 
 
 def images(tmp_path: Path) -> dict[str, Kernel]:

@@ -22,8 +22,8 @@ from test_virtual_tables import ran as made_of
 from whole_run import whole_run
 
 from pagehaul import flame, report
+from pagehaul.bench.results import Results
 from pagehaul.host import tools
-from pagehaul.results import Results
 
 WIDTHS = (1400, 900, 420)
 PROBE = Path(__file__).with_name("page_probe.js")

@@ -10,12 +10,13 @@ import pytest
 from test_report import results, row
 from test_virtual_tables import cell, ran, vanilla
 
-from pagehaul import chart, palette, plots, quantities
+from pagehaul import chart, palette, plots
+from pagehaul.bench import quantities
+from pagehaul.bench.experiments.policy import AUTOMATIC
+from pagehaul.bench.labels import Column
+from pagehaul.bench.results import Results, Row, compare
+from pagehaul.bench.tables import by_model
 from pagehaul.chart import Line, Mark
-from pagehaul.experiments.policy import AUTOMATIC
-from pagehaul.labels import Column
-from pagehaul.results import Results, Row, compare
-from pagehaul.tables import by_model
 
 HEADS = [
     Column("vanilla", "serial", 1),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pagehaul.results import Integrity, Results, Row
+from pagehaul.bench.results import Integrity, Results, Row
 from pagehaul.suites import repeatable
 from pagehaul.suites.outcomes import Status
 

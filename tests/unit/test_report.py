@@ -11,12 +11,11 @@ import pytest
 from whole_run import whole_run
 
 from pagehaul import questions, report
-from pagehaul.cli import main
-from pagehaul.experiments import Shape
-from pagehaul.experiments.policy import AUTOMATIC, forced
-from pagehaul.labels import shape_label
-from pagehaul.published_tables import published_table
-from pagehaul.results import (
+from pagehaul.bench.cell import Shape
+from pagehaul.bench.experiments.policy import AUTOMATIC, forced
+from pagehaul.bench.labels import shape_label
+from pagehaul.bench.published_tables import published_table
+from pagehaul.bench.results import (
     Hog,
     Integrity,
     Remap,
@@ -28,7 +27,8 @@ from pagehaul.results import (
     compare,
     dump,
 )
-from pagehaul.tables import experiment_table
+from pagehaul.bench.tables import experiment_table
+from pagehaul.cli import main
 
 
 def row(

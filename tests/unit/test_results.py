@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pagehaul.errors import PagehaulError
-from pagehaul.results import (
+from pagehaul.bench.results import (
     Hog,
     Integrity,
     Reads,
@@ -29,6 +28,7 @@ from pagehaul.results import (
     remap_of,
     touch_of,
 )
+from pagehaul.errors import PagehaulError
 
 VANILLA = Row(
     experiment="folio-count",

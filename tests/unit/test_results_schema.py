@@ -12,7 +12,7 @@ from test_report import results as host_results
 from test_results import document
 from test_virtual_tables import everything
 
-from pagehaul import results
+from pagehaul.bench import results
 from pagehaul.errors import PagehaulError
 
 SCHEMA: dict[str, Any] = json.loads(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pagehaul import cli, suites
+from pagehaul.bench.results import Remap, Row, Touch, Touches
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs, vm
 from pagehaul.guest.machine import Guest
@@ -21,7 +22,6 @@ from pagehaul.host import tools
 from pagehaul.kernel import bases, build
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.build import Kernel
-from pagehaul.results import Remap, Row, Touch, Touches
 from pagehaul.suites import arm64, figures, guests, lint, tap, unit
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary
 
@@ -714,7 +714,7 @@ def test_on_the_other_bases_our_kernel_is_tested_alone(
     monkeypatch.setattr(guests.build, "build", build_one)
     monkeypatch.setattr(guests.cprogs, "selftests", lambda *_: tmp_path)
     monkeypatch.setattr(guests.cprogs, "build_static", lambda *_: tmp_path)
-    monkeypatch.setattr(guests.host, "need_for", lambda *_: None)
+    monkeypatch.setattr(guests.tools, "need_for", lambda *_: None)
     monkeypatch.setattr(guests, "_all_at_once", nothing)
     other = bases.get(bases.names()[1])
     for name in ("errors", "status", "move"):

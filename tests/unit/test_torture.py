@@ -120,7 +120,7 @@ def _pretend_guest(
         kwargs["on_output"]("stdout", output.encode())  # type: ignore[operator]
 
     monkeypatch.setattr(torture, "log_dir", lambda: tmp_path)
-    monkeypatch.setattr(torture.host, "require", lambda *names: None)
+    monkeypatch.setattr(torture.tools, "require", lambda *names: None)
     monkeypatch.setattr(torture.cprogs, "selftests", lambda *args: tmp_path)
     monkeypatch.setattr(vm, "run", pretend)
     return build.Kernel("torture", tmp_path, tmp_path, tmp_path, "6.12"), commands

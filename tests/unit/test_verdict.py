@@ -9,10 +9,10 @@ from test_report import results as host_results
 from test_report import row
 
 from pagehaul import report, verdict
-from pagehaul.experiments import Shape
-from pagehaul.experiments.policy import AUTOMATIC, forced
+from pagehaul.bench.cell import Shape
+from pagehaul.bench.experiments.policy import AUTOMATIC, forced
+from pagehaul.bench.results import Hog, Integrity, Results, Row, Statement, Touch, Touches, compare
 from pagehaul.guest import models
-from pagehaul.results import Hog, Integrity, Results, Row, Statement, Touch, Touches, compare
 
 RIGHT = Integrity(2 * 10**9, 0, 0)
 

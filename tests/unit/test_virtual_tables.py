@@ -11,15 +11,16 @@ from rich.console import Console
 from test_report import row
 from test_verdict import RIGHT, cell, ran, vanilla
 
-from pagehaul import chart, judge_tables, plots, published, report, scaling, validation
-from pagehaul.captions import MARK
+from pagehaul import chart, plots, report
+from pagehaul.bench import judge_tables, published, scaling, validation
+from pagehaul.bench.captions import MARK
+from pagehaul.bench.experiments.policy import AUTOMATIC
+from pagehaul.bench.labels import Table
+from pagehaul.bench.published_tables import published_table
+from pagehaul.bench.results import Faults, Hog, Results, Row, Touch, Touches
+from pagehaul.bench.tables import by_model, experiment_table
 from pagehaul.chart import Line, Mark
-from pagehaul.experiments.policy import AUTOMATIC
 from pagehaul.guest import models
-from pagehaul.labels import Table
-from pagehaul.published_tables import published_table
-from pagehaul.results import Faults, Hog, Results, Row, Touch, Touches
-from pagehaul.tables import by_model, experiment_table
 
 
 def lines(table: Table, *heads: str) -> list[tuple[str, ...]]:

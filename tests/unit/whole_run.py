@@ -4,9 +4,10 @@
 from itertools import product
 from random import Random
 
-from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Size
-from pagehaul.experiments.cell import BASE_PAGE
-from pagehaul.results import (
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.cell import BASE_PAGE, Cell, Size
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.results import (
     Faults,
     Hog,
     Integrity,

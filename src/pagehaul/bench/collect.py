@@ -6,20 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pagehaul.bench.cell import BASE_PAGE, Cell
+from pagehaul.bench.labels import shape_label
+from pagehaul.bench.machines.places import Place
+from pagehaul.bench.results import DETERMINISM, Faults, Row, hog_of, reads_of, remap_of, touch_of
 from pagehaul.errors import PagehaulError
-from pagehaul.experiments import Cell
-from pagehaul.experiments.cell import BASE_PAGE
-from pagehaul.labels import shape_label
-from pagehaul.machines import Place
-from pagehaul.results import (
-    DETERMINISM,
-    Faults,
-    Row,
-    hog_of,
-    reads_of,
-    remap_of,
-    touch_of,
-)
 
 # The machines on whose only CPU each instruction is one of the move, or of the load.
 COUNTING = ("icount", "fault-icount")

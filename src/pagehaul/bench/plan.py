@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from pagehaul.experiments import Cell
-from pagehaul.machines import Place, Turn
+from pagehaul.bench.cell import Cell
+from pagehaul.bench.machines.places import Place, Turn
 
 
 @dataclass(frozen=True)

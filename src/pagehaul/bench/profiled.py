@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pagehaul import profile
+from pagehaul.bench import profile
+from pagehaul.bench.cell import METHODS, Cell, Shape, Size
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.labels import Table
+from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.results import Results
 from pagehaul.errors import PagehaulError
-from pagehaul.experiments import Cell, Experiment, Shape, Size
-from pagehaul.experiments.cell import METHODS
-from pagehaul.labels import Table
-from pagehaul.machines import Guests
-from pagehaul.results import Results
 
 HELP = (
     "only one cell, and where its time goes: KERNEL:METHOD:KBxFOLIOS[:THREADS], such as "

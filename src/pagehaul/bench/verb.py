@@ -9,17 +9,20 @@ from tempfile import TemporaryDirectory
 
 from rich.markup import escape
 
-from pagehaul import kernbench, report, ui, verdict
-from pagehaul.bench import profiled
-from pagehaul.bench.measure import measure
+from pagehaul import report, ui, verdict
+from pagehaul.bench import kernbench, profiled
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.machines.places import Machine
+from pagehaul.bench.machines.real import Host
+from pagehaul.bench.measuring import measure
+from pagehaul.bench.results import Results, dump
 from pagehaul.errors import PagehaulError
-from pagehaul.experiments import EXPERIMENTS, Experiment
 from pagehaul.guest import cprogs, models
 from pagehaul.host import tools
 from pagehaul.kernel import bases, build
-from pagehaul.machines import Guests, Host, Machine
 from pagehaul.paths import REPO, cache_dir
-from pagehaul.results import Results, dump
 
 _MOST_BOOTS = 1000
 _MOST_CPUS = 64

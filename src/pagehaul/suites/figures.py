@@ -6,19 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import bench, report, results
-from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size
-from pagehaul.experiments.cell import BASE_PAGE, compare_methods
-from pagehaul.experiments.path_length import SMALL
-from pagehaul.experiments.policy import forced
-from pagehaul.experiments.stall import TOUCH_US
+from pagehaul import report
+from pagehaul.bench import results
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.cell import BASE_PAGE, Cell, Shape, Size, compare_methods
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.experiments.path_length import SMALL
+from pagehaul.bench.experiments.policy import forced
+from pagehaul.bench.experiments.stall import TOUCH_US
+from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.measuring import measure
+from pagehaul.bench.results import Results, Row, Touch, find_baseline
 from pagehaul.guest import cprogs
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
-from pagehaul.machines import Guests
 from pagehaul.paths import REPO
-from pagehaul.results import Results, Row, Touch, find_baseline
 from pagehaul.suites.outcomes import Outcome, failed, passed, verdict
 
 # Instructions of one CPU for each page moved, as a multiple of the unmodified kernel's.
@@ -64,7 +67,7 @@ def _measure(base: Base | None, *experiments: Experiment) -> Results:
     kernels = {name: build.build(name, base) for name in ("vanilla", "pagehaul")}
     program = cprogs.build_static(REPO / "bench") / "movebench"
     machine = Guests(program, kernels)
-    return bench.measure(experiments, machine, quick=True, on_part=report.print_tables)
+    return measure(experiments, machine, quick=True, on_part=report.print_tables)
 
 
 def smoke(base: Base | None = None) -> list[Outcome]:

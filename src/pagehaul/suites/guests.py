@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from pagehaul import races, ui
+from pagehaul.bench.machines.places import memory_available_mb
 from pagehaul.guest import cprogs, kvm, vm
 from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.build import Kernel
-from pagehaul.machines import memory_available_mb
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites import tap
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, prefixed, skipped

@@ -5,16 +5,17 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pagehaul import bench
-from pagehaul.experiments import Cell, Experiment, Shape, Size
+from pagehaul.bench.cell import Cell, Shape, Size
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.labels import shape_label
+from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.measuring import measure
+from pagehaul.bench.results import Results, Row
 from pagehaul.guest import cprogs
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
-from pagehaul.labels import shape_label
-from pagehaul.machines import Guests
 from pagehaul.paths import REPO
-from pagehaul.results import Results, Row
 from pagehaul.suites.outcomes import Outcome, failed, verdict
 from pagehaul.ui import kill_group
 
@@ -63,7 +64,7 @@ def _busy_host() -> Iterator[None]:
 def _measure(base: Base | None) -> Results:
     kernels = {name: build.build(name, base) for name in ("vanilla", "pagehaul")}
     machine = Guests(cprogs.build_static(REPO / "bench") / "movebench", kernels)
-    return bench.measure([_EXPERIMENT], machine, quick=True, on_part=lambda *_: None)
+    return measure([_EXPERIMENT], machine, quick=True, on_part=lambda *_: None)
 
 
 def run(base: Base | None = None) -> list[Outcome]:

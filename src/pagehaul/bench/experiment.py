@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What an experiment is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pagehaul.bench.cell import Cell, Size
+
+# CPUs of the machines of virtual time.
+CPUS = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published table: its cells, and the machine it needs.
+
+    machine is "parallel", CPUs that run at once; "icount", one CPU that counts its instructions;
+    "busy-icount", the same, with others that want it; "dies", CPUs of two dies on the first node,
+    and slower memory on a second one; "dma", the same as "parallel" with DMA channels; "faults",
+    CPUs that run at once, with little memory; or "fault-icount", one that counts its instructions.
+    The latter two run faultbench.
+    In virtual time it is measured on machines of so many CPUs each, in a quick run of quick_cpus,
+    and on those of the named machine models, where it does not matter which the run is for. One
+    that is about_caches is left out then: none are modelled.
+    packages are those of Debian whose programs it runs. One that is guest_only does what no
+    machine should suffer that is used for something else. One that is on_request is measured only
+    when it is named. kernels are those that it needs besides vanilla's and Pagehaul's.
+    """
+
+    name: str
+    title: str
+    machine: str
+    cells: Callable[[Size], tuple[Cell, ...]]
+    packages: tuple[str, ...] = ()
+    guest_only: bool = False
+    on_request: bool = False
+    kernels: tuple[str, ...] = ()
+    cpus: tuple[int, ...] = CPUS
+    quick_cpus: tuple[int, ...] = CPUS
+    models: tuple[str, ...] = ()
+    about_caches: bool = False
+
+    def machine_sizes(self, quick: bool) -> tuple[int, ...]:
+        """Numbers of CPUs of the machines that it is measured on in virtual time."""
+        return self.quick_cpus if quick else self.cpus
