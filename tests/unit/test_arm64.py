@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pagehaul import vm_cli
+from pagehaul.cli import options, run
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs, initramfs, vm
 from pagehaul.guest.machine import Guest
@@ -159,14 +159,14 @@ def test_failing_tool_is_an_error(board: Board, fake_command: Fake) -> None:
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    vm_cli.add_arguments(parser)
+    run.add_arguments(parser)
     return parser.parse_args([*words, "--", "true"])
 
 
 def test_memory_depends_on_the_architecture() -> None:
-    assert vm_cli.guests_of(parsed())[0].memory_mb == 3072
-    assert vm_cli.guests_of(parsed("--arch", "arm64"), ARM64)[0].memory_mb == 2048
-    assert vm_cli.guests_of(parsed("--mem", "4G"), ARM64)[0].memory_mb == 4096
+    assert options.guests_of(parsed())[0].memory_mb == 3072
+    assert options.guests_of(parsed("--arch", "arm64"), ARM64)[0].memory_mb == 2048
+    assert options.guests_of(parsed("--mem", "4G"), ARM64)[0].memory_mb == 4096
 
 
 def test_image_must_be_for_the_architecture(
@@ -174,6 +174,6 @@ def test_image_must_be_for_the_architecture(
 ) -> None:
     image = tmp_path / "Image"
     image.write_bytes(arm64_image("6.12"))
-    assert vm_cli.kernel_of(parsed("--kernel", str(image)), ARM64_64K).release == "6.12"
+    assert options.kernel_of(parsed("--kernel", str(image)), ARM64_64K).release == "6.12"
     with pytest.raises(PagehaulError, match="is for arm64, not for x86_64"):
-        vm_cli.kernel_of(parsed("--kernel", str(image)))
+        options.kernel_of(parsed("--kernel", str(image)))

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from pagehaul import cli
-from pagehaul.bench import measuring, plan, verb
+from pagehaul.bench import measuring, plan
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
@@ -27,6 +26,7 @@ from pagehaul.bench.machines.referee import Referee
 from pagehaul.bench.plan import Effort, effort_of
 from pagehaul.bench.results import Results, Row, Touches, load, parse
 from pagehaul.bench.tables import experiment_table
+from pagehaul.cli import bench, main
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs
 from pagehaul.paths import REPO
@@ -191,7 +191,7 @@ def test_as_many_boots_as_asked_for() -> None:
 @pytest.mark.parametrize("text", ["0", "-1", "1001", "two", "1.5", "²"])
 def test_no_number_of_boots(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["bench", "--boots", text])
+        main.main(["bench", "--boots", text])
     assert "is not a number from 1 to 1000" in capsys.readouterr().err
 
 
@@ -466,7 +466,7 @@ def test_what_is_about_caches_is_left_out_where_there_are_none() -> None:
 @pytest.mark.parametrize("words", [["--cpus", "0"], ["--cpus", "65"], ["--model", "pdp-11"]])
 def test_no_such_machine(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["bench", *words])
+        main.main(["bench", *words])
     assert words[1] in capsys.readouterr().err
 
 
@@ -474,8 +474,8 @@ def test_results_are_kept_and_end_with_a_verdict(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
-    monkeypatch.setattr(verb, "Host", lambda _: Model())
-    assert verb.run(arguments(experiment=["classic"], host=True)) == 0
+    monkeypatch.setattr(bench, "Host", lambda _: Model())
+    assert bench.run(arguments(experiment=["classic"], host=True)) == 0
     (path,) = (cache / "results").iterdir()
     kept = load(path)
     assert kept.experiments() == ["classic"]
@@ -484,7 +484,7 @@ def test_results_are_kept_and_end_with_a_verdict(
     assert str(path) in printed.err.replace("\n", "")
     # No tables unless they are asked for.
     assert "100,000 base pages" not in printed.out
-    assert verb.run(arguments(experiment=["classic"], host=True, tables=True)) == 0
+    assert bench.run(arguments(experiment=["classic"], host=True, tables=True)) == 0
     assert "100,000 base pages" in capsys.readouterr().out
 
 
@@ -662,12 +662,12 @@ def test_packages_of_what_is_measured_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(verb.tools, "require", lambda *names: asked.extend(names))
+    monkeypatch.setattr(bench.tools, "require", lambda *names: asked.extend(names))
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
-    monkeypatch.setattr(verb, "Host", lambda _: Model())
+    monkeypatch.setattr(bench, "Host", lambda _: Model())
     for names, packages in ((["classic"], []), (["busy"], ["stress-ng"])):
         args = arguments(experiment=names, host=True)
-        assert verb.run(args) == 0
+        assert bench.run(args) == 0
         assert asked == packages
 
 
@@ -761,9 +761,9 @@ def test_the_exit_status_tells_of_wrong_content(
     mismatches: int, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
-    monkeypatch.setattr(verb, "Host", lambda _: Model(mismatches=mismatches))
+    monkeypatch.setattr(bench, "Host", lambda _: Model(mismatches=mismatches))
     args = arguments(experiment=["classic"], json=tmp_path / "r.json", host=True)
-    assert verb.run(args) == code
+    assert bench.run(args) == code
     # 2 shapes by 3 methods, in every round and boot.
     expected = 2 * 3 * PARALLEL.rounds * PARALLEL.boots * mismatches
     assert load(tmp_path / "r.json").integrity.mismatches == expected
@@ -772,7 +772,7 @@ def test_the_exit_status_tells_of_wrong_content(
 def test_a_wrong_directory_is_said_before_anything_is_measured(tmp_path: Path) -> None:
     args = arguments(json=tmp_path / "no" / "r.json")
     with pytest.raises(PagehaulError, match="its directory does not exist"):
-        verb.run(args)
+        bench.run(args)
 
 
 def test_thread_counts_end_with_the_cpus() -> None:

@@ -10,13 +10,13 @@ import pytest
 from test_report import results, row
 from test_virtual_tables import cell, ran, vanilla
 
-from pagehaul import chart, palette, plots
 from pagehaul.bench import quantities
 from pagehaul.bench.experiments.policy import AUTOMATIC
 from pagehaul.bench.labels import Column
 from pagehaul.bench.results import Results, Row, compare
 from pagehaul.bench.tables import by_model
-from pagehaul.chart import Line, Mark
+from pagehaul.report import chart, palette, plots
+from pagehaul.report.chart import Line, Mark
 
 HEADS = [
     Column("vanilla", "serial", 1),

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import flame
 from pagehaul.bench import profile, profiled
 from pagehaul.bench.cell import Size
 from pagehaul.errors import PagehaulError
+from pagehaul.report import flame
 
 _MAP = """\
 0000000000000000 A fixed_percpu_data

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import races
 from pagehaul.errors import PagehaulError
 from pagehaul.kernel import bases, source, tree
 from pagehaul.kernel.build import Kernel
+from pagehaul.suites import races
 
 # A file of the kernel before and after our patches.
 BEFORE = """

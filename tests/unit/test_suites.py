@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from pagehaul import cli, suites
 from pagehaul.bench.results import Remap, Row, Touch, Touches
+from pagehaul.cli import main
+from pagehaul.cli import test as verb
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs, vm
 from pagehaul.guest.machine import Guest
@@ -22,8 +23,9 @@ from pagehaul.host import tools
 from pagehaul.kernel import bases, build
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.build import Kernel
-from pagehaul.suites import arm64, figures, guests, lint, tap, unit
+from pagehaul.suites import arm64, figures, guests, lint, registry, tap, unit
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary
+from pagehaul.suites.running import run_suites
 
 KSELFTEST = """\
 TAP version 13
@@ -114,7 +116,7 @@ def test_summary_has_the_plain_form() -> None:
 
 
 def fake_suites(monkeypatch: pytest.MonkeyPatch, **found: Callable[[], list[Outcome]]) -> None:
-    monkeypatch.setattr(suites, "SUITES", found)
+    monkeypatch.setattr(registry, "SUITES", found)
 
 
 def test_run_sums_up_in_the_last_line(
@@ -125,7 +127,7 @@ def test_run_sums_up_in_the_last_line(
         one=lambda: [passed("a"), skipped("b", "no disk")],
         two=lambda: [passed("c")],
     )
-    assert suites.run_suites(suites.SUITES) == 0
+    assert run_suites(registry.SUITES) == 0
     output = capsys.readouterr()
     assert output.out == "2 passed, 0 failed, 1 skipped\n"
     assert "no disk" in output.err
@@ -135,7 +137,7 @@ def test_a_failed_test_is_named_and_gives_exit_status_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache: Path
 ) -> None:
     fake_suites(monkeypatch, one=lambda: [failed("the pages", "are gone")])
-    assert suites.run_suites(suites.SUITES) == 1
+    assert run_suites(registry.SUITES) == 1
     output = capsys.readouterr()
     assert output.out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
     assert "one: the pages" in output.err
@@ -149,7 +151,7 @@ def test_a_suite_that_stops_fails_and_the_others_run(
         raise PagehaulError("no compiler")
 
     fake_suites(monkeypatch, one=broken, two=lambda: [passed("a")], three=lambda: [])
-    assert suites.run_suites(suites.SUITES) == 1
+    assert run_suites(registry.SUITES) == 1
     output = capsys.readouterr()
     assert output.out == "1 passed, 2 failed, 0 skipped\n"
     assert "no compiler" in output.err
@@ -157,7 +159,7 @@ def test_a_suite_that_stops_fails_and_the_others_run(
 
 def test_an_unknown_suite_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
-        cli.main(["test", "--suite", "nonsense"])
+        main.main(["test", "--suite", "nonsense"])
     assert raised.value.code == 2
     assert "nonsense" in capsys.readouterr().err
 
@@ -169,15 +171,15 @@ def test_a_variant_runs_what_is_for_variants(
         assert base.name == bases.DEFAULT
         return [passed(f"on {variant}"), failed(f"not on {variant}", "why")]
 
-    monkeypatch.setattr(suites, "OF_VARIANTS", {"kunit": of_variant})
-    assert cli.main(["test", "--variant", "debug"]) == 1
+    monkeypatch.setattr(verb, "OF_VARIANTS", {"kunit": of_variant})
+    assert main.main(["test", "--variant", "debug"]) == 1
     output = capsys.readouterr()
     assert output.out == "1 passed, 1 failed, 0 skipped\n"
     assert "not on debug" in output.err
 
 
 def test_a_variant_refuses_suites_that_are_not_for_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["test", "--variant", "debug", "--suite", "lint"]) == 1
+    assert main.main(["test", "--variant", "debug", "--suite", "lint"]) == 1
     assert "--variant debug is not for lint" in capsys.readouterr().err
 
 
@@ -200,7 +202,7 @@ def test_a_variant_that_looks_for_mistakes_gets_time_and_memory(
 
 def test_suites_may_be_repeated() -> None:
     parser = argparse.ArgumentParser()
-    suites.add_arguments(parser)
+    verb.add_arguments(parser)
     assert parser.parse_args(["--suite", "lint", "--suite", "unit"]).suite == ["lint", "unit"]
 
 
@@ -553,7 +555,7 @@ def test_every_patched_object_is_compiled(name: str) -> None:
 
 
 def test_each_suite_takes_a_base() -> None:
-    for suite in suites.SUITES.values():
+    for suite in registry.SUITES.values():
         inspect.signature(suite).bind(base=bases.get(bases.DEFAULT))
 
 
@@ -569,18 +571,18 @@ def test_everything_runs_on_the_default_base_and_some_on_the_others(
 
         return run
 
-    monkeypatch.setattr(suites, "SUITES", {name: suite(name) for name in (*suites.SHORT, "lint")})
-    monkeypatch.setattr(suites, "SHORT", {name: suite(name) for name in suites.SHORT})
-    assert cli.main(["test"]) == 0
+    monkeypatch.setattr(verb, "SUITES", {name: suite(name) for name in (*registry.SHORT, "lint")})
+    monkeypatch.setattr(verb, "SHORT", {name: suite(name) for name in registry.SHORT})
+    assert main.main(["test"]) == 0
     default, *others = bases.names()
     assert ran == [
-        *((name, default) for name in (*suites.SHORT, "lint") if name not in suites.ON_REQUEST),
-        *((name, other) for other in others for name in suites.SHORT),
+        *((name, default) for name in (*registry.SHORT, "lint") if name not in registry.ON_REQUEST),
+        *((name, other) for other in others for name in registry.SHORT),
     ]
     assert others
     ran.clear()
-    assert cli.main(["test", "--suite", "kunit"]) == 0
-    assert cli.main(["test", "--suite", "kunit", "--base", others[0]]) == 0
+    assert main.main(["test", "--suite", "kunit"]) == 0
+    assert main.main(["test", "--suite", "kunit", "--base", others[0]]) == 0
     assert ran == [("kunit", default), ("kunit", others[0])]
     assert "Suite kunit" in capsys.readouterr().err
 
@@ -718,9 +720,9 @@ def test_on_the_other_bases_our_kernel_is_tested_alone(
     monkeypatch.setattr(guests, "_all_at_once", nothing)
     other = bases.get(bases.names()[1])
     for name in ("errors", "status", "move"):
-        beside = len(suites.SUITES[name](base=other))
+        beside = len(registry.SUITES[name](base=other))
         assert set(built) == {"pagehaul", "vanilla"}, name
         built.clear()
-        assert 0 < len(suites.SHORT[name](base=other)) < beside
+        assert 0 < len(registry.SHORT[name](base=other)) < beside
         assert set(built) == {"pagehaul"}, name
         built.clear()

@@ -11,7 +11,6 @@ from rich.console import Console
 from test_report import row
 from test_verdict import RIGHT, cell, ran, vanilla
 
-from pagehaul import chart, plots, report
 from pagehaul.bench import judge_tables, published, scaling, validation
 from pagehaul.bench.captions import MARK
 from pagehaul.bench.experiments.policy import AUTOMATIC
@@ -19,8 +18,10 @@ from pagehaul.bench.labels import Table
 from pagehaul.bench.published_tables import published_table
 from pagehaul.bench.results import Faults, Hog, Results, Row, Touch, Touches
 from pagehaul.bench.tables import by_model, experiment_table
-from pagehaul.chart import Line, Mark
 from pagehaul.guest import models
+from pagehaul.report import chart, plots, terminal
+from pagehaul.report.chart import Line, Mark
+from pagehaul.report.page import page as page_of
 
 
 def lines(table: Table, *heads: str) -> list[tuple[str, ...]]:
@@ -66,7 +67,7 @@ def test_each_model_has_a_table() -> None:
     tables = [experiment_table(part, "folio-count") for part in parts]
     assert [table.title.partition(" (")[2] for table in tables] == ["model plain)", "model grace)"]
     assert [len(table.rows) for table in tables] == [2, 2]
-    assert report.page([results]).count("<svg") == 2
+    assert page_of([results]).count("<svg") == 2
 
 
 def test_figures_that_do_not_repeat_are_marked_and_told() -> None:
@@ -139,7 +140,7 @@ def test_the_scaling_plot_has_both_lines_and_the_ideal_one() -> None:
     assert ">ideal</text>" in gigantic and ">ours</text>" in gigantic
     # One caller is a point.
     assert ">callers</text>" not in gigantic
-    page = report.page([ran(*on_machines(), *scaled())])
+    page = page_of([ran(*on_machines(), *scaled())])
     assert page.index("plain callers (dashed)") < page.index("folio-count: ")
 
 
@@ -310,7 +311,7 @@ def test_tables_fit_on_a_terminal() -> None:
         for part in by_model(results, experiment):
             for table in (experiment_table(part, experiment), published_table(part, experiment)):
                 if table is not None:
-                    bare = report.drawn(replace(table, title="", caption=""))
+                    bare = terminal.drawn(replace(table, title="", caption=""))
                     width = bare.__rich_measure__(console, console.options).maximum
                     assert 20 < width <= 104, table.title
                     seen.append(experiment)

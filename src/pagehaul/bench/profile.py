@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pagehaul import flame
 from pagehaul.bench.labels import Table
 from pagehaul.errors import PagehaulError
 from pagehaul.kernel.build import Kernel
-from pagehaul.markup import html_table
+from pagehaul.report import flame
+from pagehaul.report.markup import html_table
 
 # Where the kernel's addresses begin.
 _KERNEL = 0xFFFF800000000000

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kernels that the series is for: a directory of bases/ each, with its base.toml."""
 
-import argparse
 import functools
 import re
 import tomllib
@@ -103,13 +102,3 @@ def read(directory: Path) -> Base:
 def kernel_org(version: str) -> str:
     """Return where kernel.org has the source of a version."""
     return _KERNEL_ORG.format(major=version.partition(".")[0], version=version)
-
-
-def add_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says which kernel it is about."""
-    parser.add_argument(
-        "--base",
-        choices=names(),
-        default=DEFAULT,
-        help=f"the kernel that the series is laid over (default: {DEFAULT})",
-    )

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `build` verb: kernels from tinyconfig and the fragments in configs/."""
+"""Kernels from tinyconfig and the fragments in configs/."""
 
-import argparse
 import hashlib
 import json
 import os
@@ -14,8 +13,8 @@ from pathlib import Path
 
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
-from pagehaul.kernel import bases, source, tree
-from pagehaul.kernel.arches import ARCHES, ARM64, X86_64, Arch
+from pagehaul.kernel import bases, tree
+from pagehaul.kernel.arches import ARM64, X86_64, Arch
 from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
 from pagehaul.ui import Step, run_logged
@@ -342,48 +341,3 @@ def release_of(image: Path) -> str:
     except (OSError, struct.error, ValueError) as error:
         raise PagehaulError(f"cannot read the kernel image {image}: {error}") from error
     return text.split()[0]
-
-
-def add_arch_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says for which architecture a kernel is."""
-    parser.add_argument(
-        "--arch",
-        choices=ARCHES,
-        default=X86_64.name,
-        help="architecture and size of base pages (default: x86_64)",
-    )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `build`."""
-    parser.add_argument(
-        "--variant", choices=VARIANTS, default="pagehaul", help="which kernel (default: pagehaul)"
-    )
-    add_arch_argument(parser)
-    bases.add_argument(parser)
-    parser.add_argument("--source", metavar="DIR|TARBALL|VERSION", help=source.HELP)
-    parser.add_argument(
-        "--deb",
-        action="store_true",
-        help="Debian packages to install, from the running kernel's configuration plus ours",
-    )
-    parser.add_argument(
-        "--base-config", type=Path, metavar="FILE", help="with --deb: start from this configuration"
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """Build, and print the path of what came out."""
-    arch = ARCHES[args.arch]
-    if args.deb:
-        from pagehaul.kernel import packages
-
-        if arch is not X86_64:
-            raise PagehaulError("--deb makes packages for this machine; leave --arch out")
-        for package in packages.build(args.base_config, bases.get(args.base), args.source):
-            print(package)
-        return 0
-    if args.base_config is not None:
-        raise PagehaulError("--base-config goes with --deb")
-    print(build(args.variant, bases.get(args.base), args.source, arch).image)
-    return 0

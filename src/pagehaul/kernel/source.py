@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `source` verb: a pristine, read-only kernel source in the cache."""
+"""A pristine, read-only kernel source in the cache."""
 
-import argparse
 import hashlib
 import json
 import os
@@ -18,10 +17,6 @@ from pagehaul.kernel import bases
 from pagehaul.kernel.bases import Base
 from pagehaul.paths import cache_dir, lock, log_dir, remove_tree
 from pagehaul.ui import run_logged, step
-
-HELP = (
-    "kernel source: a directory, a tarball, or a version to get from kernel.org (default: Debian's)"
-)
 
 # What a directory of the user's may contain besides the source.
 _NOT_SOURCE = (".git",)
@@ -193,15 +188,3 @@ def _verify(tree: Path) -> None:
         known = {}
     if {key: known.get(key) for key in ("files", "digest")} != _manifest(tree):
         raise PagehaulError(f"{tree} is no longer pristine: remove it, it will be made again")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `source`."""
-    bases.add_argument(parser)
-    parser.add_argument("--source", metavar="DIR|TARBALL|VERSION", help=HELP)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Get the source and print where it is."""
-    print(ensure(bases.get(args.base), args.source))
-    return 0

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `tree` verb: Pagehaul's files and patches over a pristine kernel.
+"""Pagehaul's files and patches over a pristine kernel.
 
 A tree is kept from one time to the next. What the series touches is made anew in a
 staging directory, from pristine files, and only what came out different is copied into the tree:
 `make` then rebuilds only that, and a patch that does not apply leaves the tree as it was.
 """
 
-import argparse
 import hashlib
 import json
 import os
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
-from pagehaul.kernel import bases, series, source
+from pagehaul.kernel import series, source
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.series import Content
 from pagehaul.paths import cache_dir, lock, log_dir, read_record, remove_tree
@@ -268,15 +267,3 @@ def _replace(new: Path, old: Path) -> None:
     shutil.copymode(new, temporary)
     temporary.chmod(temporary.stat().st_mode | 0o200)
     temporary.replace(old)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `tree`."""
-    bases.add_argument(parser)
-    parser.add_argument("--source", metavar="DIR|TARBALL|VERSION", help=source.HELP)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Bring Pagehaul's tree up to date and print where it is."""
-    print(prepare_variant("pagehaul", bases.get(args.base), source_of=args.source))
-    return 0

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import report
 from pagehaul.bench import results
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.cell import BASE_PAGE, Cell, Shape, Size, compare_methods
@@ -22,6 +21,7 @@ from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO
+from pagehaul.report import terminal
 from pagehaul.suites.outcomes import Outcome, failed, passed, verdict
 
 # Instructions of one CPU for each page moved, as a multiple of the unmodified kernel's.
@@ -67,7 +67,7 @@ def _measure(base: Base | None, *experiments: Experiment) -> Results:
     kernels = {name: build.build(name, base) for name in ("vanilla", "pagehaul")}
     program = cprogs.build_static(REPO / "bench") / "movebench"
     machine = Guests(program, kernels)
-    return measure(experiments, machine, quick=True, on_part=report.print_tables)
+    return measure(experiments, machine, quick=True, on_part=terminal.print_tables)
 
 
 def smoke(base: Base | None = None) -> list[Outcome]:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from pagehaul import races, ui
+from pagehaul import ui
 from pagehaul.bench.machines.places import memory_available_mb
 from pagehaul.guest import cprogs, kvm, vm
 from pagehaul.guest.machine import Guest
@@ -23,7 +23,7 @@ from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.build import Kernel
 from pagehaul.paths import REPO, log_dir
-from pagehaul.suites import tap
+from pagehaul.suites import races, tap
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, prefixed, skipped
 
 # A kernel, and the arguments with which a test program runs on it in one guest, one after another.

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import series_cli, ui
+from pagehaul import ui
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
-from pagehaul.kernel import bases, build, compose, series, source, tree
+from pagehaul.kernel import bases, build, compose, mails, series, source, tree
 from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, failed, verdict
@@ -130,10 +130,10 @@ def _checkpatch_series(base: Base) -> list[Outcome]:
         where.mkdir()
         try:
             composed = compose.compose(base, pristine, series.load().parts, where)
-            mails = series_cli.write(pristine, composed, list(composed.commits), out)
+            written = mails.write(pristine, composed, list(composed.commits), out)
         except PagehaulError as error:
             return [failed(f"series on {base.name}", str(error))]
-        return _checkpatch(pristine, mails[1:])
+        return _checkpatch(pristine, written[1:])
 
 
 def _checkpatch_file(pristine: Path, path: Path) -> Outcome:

@@ -3,9 +3,10 @@
 
 from rich.markup import escape
 
-from pagehaul import torture, ui
+from pagehaul import ui
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
+from pagehaul.suites import torturing
 from pagehaul.suites.outcomes import Outcome
 
 # Every run is the same, as far as the seed decides.
@@ -15,7 +16,7 @@ _SEED = 1
 
 def run(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     """Torture our kernel for a minute, with as many faults as its variant `ours` can inject."""
-    report = torture.torture(build.build(ours, base), _SECONDS, _SEED)
+    report = torturing.torture(build.build(ours, base), _SECONDS, _SEED)
     if report.figures:
-        ui.console.print(escape(torture.line(report.figures)), soft_wrap=True)
+        ui.console.print(escape(torturing.line(report.figures)), soft_wrap=True)
     return report.outcomes

@@ -5,10 +5,10 @@ import argparse
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Protocol, cast
 
 from pagehaul import paths
+from pagehaul.cli import version
 from pagehaul.errors import PagehaulError
 
 PROG = "pagehaul"
@@ -16,45 +16,37 @@ PROG = "pagehaul"
 
 @dataclass(frozen=True)
 class Command:
-    """The module that implements a verb, and the verb's line in the list of verbs.
+    """A verb's line in the list of verbs.
 
     alone: the verb reads nothing of the repository, so that an installed package has it, too.
     """
 
-    module: str
     text: str
     alone: bool = False
 
 
-# A module is imported only when its verb is used.
+# In the order of the list. A module is imported only when its verb is used.
 COMMANDS = {
-    "source": Command("pagehaul.kernel.source", "get the kernel source, pristine, into the cache"),
-    "tree": Command(
-        "pagehaul.kernel.tree", "lay Pagehaul's files and patches over a pristine kernel"
-    ),
-    "build": Command(
-        "pagehaul.kernel.build", "build a kernel: vanilla, pagehaul, torture or debug"
-    ),
-    "series": Command(
-        "pagehaul.series_cli", "write the patches as mails, or build and boot each of them"
-    ),
-    "run": Command("pagehaul.vm_cli", "boot a kernel and run a command in it"),
-    "shell": Command("pagehaul.shell_cli", "boot a kernel with a shell on this terminal"),
-    "bench": Command("pagehaul.bench.verb", "measure Pagehaul beside the unmodified kernel"),
-    "test": Command("pagehaul.suites", "run everything that the project checks"),
-    "torture": Command(
-        "pagehaul.torture", "move memory in every way while as much as can goes wrong"
-    ),
-    "report": Command("pagehaul.report", "show benchmark results as tables and plots"),
-    "move": Command(
-        "pagehaul.move", "move pages of processes between nodes of the running kernel", alone=True
-    ),
-    "clean": Command("pagehaul.clean", "remove what is in the cache", alone=True),
-    "completion": Command(
-        "pagehaul.completion", "print what makes a shell complete this command", alone=True
-    ),
-    "manual": Command("pagehaul.manual", "print the manual page", alone=True),
+    "source": Command("get the kernel source, pristine, into the cache"),
+    "tree": Command("lay Pagehaul's files and patches over a pristine kernel"),
+    "build": Command("build a kernel: vanilla, pagehaul, torture or debug"),
+    "series": Command("write the patches as mails, or build and boot each of them"),
+    "run": Command("boot a kernel and run a command in it"),
+    "shell": Command("boot a kernel with a shell on this terminal"),
+    "bench": Command("measure Pagehaul beside the unmodified kernel"),
+    "test": Command("run everything that the project checks"),
+    "torture": Command("move memory in every way while as much as can goes wrong"),
+    "report": Command("show benchmark results as tables and plots"),
+    "move": Command("move pages of processes between nodes of the running kernel", alone=True),
+    "clean": Command("remove what is in the cache", alone=True),
+    "completion": Command("print what makes a shell complete this command", alone=True),
+    "manual": Command("print the manual page", alone=True),
 }
+
+
+def module_of(name: str) -> str:
+    """Return the name of a verb's module."""
+    return f"pagehaul.cli.{name}"
 
 
 class Verb(Protocol):
@@ -71,16 +63,8 @@ class _Version(argparse.Action):
     """Print the version of the package; it is looked up only when somebody asks."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        print(f"{parser.prog} {version()}")
+        print(f"{parser.prog} {version.version()}")
         parser.exit()
-
-
-def version() -> str:
-    """Return the version of the installed package; PagehaulError where it is not installed."""
-    try:
-        return metadata.version("pagehaul")
-    except metadata.PackageNotFoundError:
-        raise PagehaulError("no version: the package is not installed; use ./pagehaul") from None
 
 
 def here() -> list[str]:
@@ -94,7 +78,7 @@ def load(name: str) -> Verb:
         raise PagehaulError(
             f"`{name}` needs files of the repository: run ./pagehaul {name} in a clone of it"
         )
-    return cast(Verb, importlib.import_module(COMMANDS[name].module))
+    return cast(Verb, importlib.import_module(module_of(name)))
 
 
 def usage() -> argparse.ArgumentParser:
@@ -132,6 +116,8 @@ def parser_of(name: str) -> tuple[Verb, argparse.ArgumentParser]:
     """Return a verb and the parser of what comes after it; PagehaulError as load()."""
     verb = load(name)
     parser = argparse.ArgumentParser(prog=f"{PROG} {name}", description=describe(name))
+    # For the verbs that describe the command line: they cannot import what imports them.
+    parser.set_defaults(whole=whole)
     verb.add_arguments(parser)
     return verb, parser
 

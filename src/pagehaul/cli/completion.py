@@ -6,8 +6,6 @@ from pathlib import Path
 
 import shtab
 
-from pagehaul import verbs
-
 # Shell -> where its completions of a user are.
 SHELLS = {
     "bash": "~/.local/share/bash-completion/completions/pagehaul",
@@ -24,9 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=tuple(SHELLS), metavar="SHELL", help=", ".join(SHELLS))
 
 
-def script(shell: str) -> str:
-    """Return the completion for one of SHELLS, with the verbs that work here."""
-    parser = verbs.whole()
+def script(shell: str, parser: argparse.ArgumentParser) -> str:
+    """Return the completion of a command line for one of SHELLS."""
     _complete_paths(parser)
     return shtab.complete(parser, shell=shell)
 
@@ -44,5 +41,5 @@ def _complete_paths(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the completion."""
-    print(script(args.shell))
+    print(script(args.shell, args.whole()))
     return 0

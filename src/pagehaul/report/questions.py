@@ -18,8 +18,8 @@ from pagehaul.bench.quantities import (
     figure,
 )
 from pagehaul.bench.results import Results, Row
-from pagehaul.losses import LEAST, ratio
-from pagehaul.verdict import compared
+from pagehaul.report.losses import LEAST, ratio
+from pagehaul.report.verdict import compared
 
 FAST = "How fast is it?"
 LOSES = "Does it ever lose?"

@@ -1,18 +1,44 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `run` verb, and the options of a guest that `shell` shares."""
+"""Options that several verbs have, and what they say: a base, a source, a guest, its kernel."""
 
 import argparse
 import re
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from pagehaul import ui
 from pagehaul.errors import PagehaulError
-from pagehaul.guest import models, vm
+from pagehaul.guest import models
 from pagehaul.guest.machine import Guest
-from pagehaul.kernel import bases, build, source
+from pagehaul.kernel import bases, build
 from pagehaul.kernel.arches import ARCHES, X86_64, Arch
+
+_SOURCE = (
+    "kernel source: a directory, a tarball, or a version to get from kernel.org (default: Debian's)"
+)
+
+
+def add_base(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says which kernel it is about."""
+    parser.add_argument(
+        "--base",
+        choices=bases.names(),
+        default=bases.DEFAULT,
+        help=f"the kernel that the series is laid over (default: {bases.DEFAULT})",
+    )
+
+
+def add_source(parser: argparse.ArgumentParser, where: str = "DIR|TARBALL|VERSION") -> None:
+    """Add the option that says where the kernel's source is; `where` is its name in the help."""
+    parser.add_argument("--source", metavar=where, help=_SOURCE)
+
+
+def add_arch(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says for which architecture a kernel is."""
+    parser.add_argument(
+        "--arch",
+        choices=ARCHES,
+        default=X86_64.name,
+        help="architecture and size of base pages (default: x86_64)",
+    )
 
 
 def size_mb(text: str) -> int:
@@ -23,7 +49,7 @@ def size_mb(text: str) -> int:
     return int(match[1]) * (1024 if match[2] in ("G", "g") else 1)
 
 
-def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
+def add_guest(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which kernel to boot, in which machine."""
     default = Guest()
     parser.add_argument(
@@ -32,8 +58,8 @@ def add_guest_arguments(parser: argparse.ArgumentParser) -> None:
         default="pagehaul",
         help="which kernel (default: pagehaul)",
     )
-    bases.add_argument(parser)
-    parser.add_argument("--source", metavar="DIR|TARBALL", help=source.HELP)
+    add_base(parser)
+    add_source(parser, "DIR|TARBALL")
     parser.add_argument("--kernel", type=Path, metavar="IMAGE", help="boot this image instead")
     parser.add_argument(
         "--cpus",
@@ -119,53 +145,3 @@ def kernel_of(args: argparse.Namespace, arch: Arch = X86_64) -> build.Kernel:
     if kernel.arch.kernel != arch.kernel:
         raise PagehaulError(f"{args.kernel} is for {kernel.arch.kernel}, not for {arch.kernel}")
     return kernel
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `run`."""
-    add_guest_arguments(parser)
-    build.add_arch_argument(parser)
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=600.0,
-        metavar="S",
-        help="seconds for the boot and the command together (default 600)",
-    )
-    parser.add_argument("--log", type=Path, metavar="FILE", help="of the guest's console")
-    parser.add_argument("command", nargs="+", metavar="CMD", help="after `--`")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Boot the kernel, run the command, and return its exit status.
-
-    With several numbers of CPUs it is that of the last boot that failed.
-    """
-    arch = ARCHES[args.arch]
-    guests = guests_of(args, arch)
-    kernel = kernel_of(args, arch)
-    status = 0
-    for guest in guests:
-        log = args.log
-        if len(guests) > 1:
-            ui.console.print(f"[bold]{guest.cpus} CPU{'s' if guest.cpus > 1 else ''}[/]")
-            log = None if log is None else log.with_stem(f"{log.stem}-{guest.cpus}")
-        status = _run(kernel, guest, args.command, args.timeout, log) or status
-    return status
-
-
-def _run(
-    kernel: build.Kernel, guest: Guest, command: Sequence[str], timeout: float, log: Path | None
-) -> int:
-    def show(stream: str, data: bytes) -> None:
-        out = sys.stdout if stream == "stdout" else sys.stderr
-        out.buffer.write(data)
-        out.flush()
-
-    result = vm.run(kernel, guest, command, timeout=timeout, log=log, on_output=show)
-    how = result.accel if guest.model is None else f"virtual time ({guest.model.name})"
-    ui.console.print(
-        f"[dim]{kernel.release} on {how}, {result.seconds:.1f} s, console in {result.log}[/]",
-        soft_wrap=True,
-    )
-    return result.returncode

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from rich.markup import escape
 
-from pagehaul import ui, verbs
+from pagehaul import ui
+from pagehaul.cli import verbs
 from pagehaul.errors import PagehaulError
 
 

@@ -4,21 +4,21 @@
 import argparse
 import sys
 
-from pagehaul import vm_cli
+from pagehaul.cli import options
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import vm
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `shell`."""
-    vm_cli.add_guest_arguments(parser)
+    options.add_guest(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Boot the kernel with root's shell on this terminal; Ctrl-d ends it."""
     if not sys.stdin.isatty():
         raise PagehaulError("a shell needs a terminal; `pagehaul run -- CMD` does without")
-    first, *more = vm_cli.guests_of(args)
+    first, *more = options.guests_of(args)
     if more:
         raise PagehaulError("a shell has one machine: give --cpus one number")
-    return vm.shell(vm_cli.kernel_of(args), first)
+    return vm.shell(options.kernel_of(args), first)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pagehaul.bench import judge_tables, scaling, validation
 from pagehaul.bench.results import REPEATABLE, Results, Row, Statement, find_baseline
-from pagehaul.losses import LEAST, by_default, cell_text, ratio, slower
+from pagehaul.report.losses import LEAST, by_default, cell_text, ratio, slower
 
 # Waits, and what others lose, may be so many times the unmodified kernel's before they are red.
 MOST_WAIT = 1.1
@@ -37,6 +37,11 @@ def statements(results: Results) -> tuple[Statement, ...]:
         _verified(results),
     ]
     return tuple(statement for statement in found if statement is not None)
+
+
+def of(results: Results) -> tuple[Statement, ...]:
+    """Return the verdict that goes with results, made of them if they have none."""
+    return results.verdict or statements(results)
 
 
 def compared(rows: Sequence[Row]) -> list[Row]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `manual` verb: pagehaul(1), made from the parser of the command line.
+"""pagehaul(1), made from the parser of the command line.
 
 The same command line gives the same page with every version of Python, and without a date, so that
 docs/man/pagehaul.1 can be compared with it.
@@ -8,8 +8,6 @@ docs/man/pagehaul.1 can be compared with it.
 import argparse
 import re
 from collections.abc import Iterable
-
-from pagehaul import verbs
 
 _STATUSES = {
     "0": "All went well. `run` ends with the status of the command in the guest instead.",
@@ -30,17 +28,6 @@ _ENVIRONMENT = {
 }
 
 _SEE_ALSO = ("migratepages(8)", "move_pages(2)", "numa(7)")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the verb's arguments."""
-    parser.epilog = f"`{verbs.PROG} manual | man -l -` shows it."
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print the page."""
-    print(page(verbs.whole(), verbs.version()), end="")
-    return 0
 
 
 def page(parser: argparse.ArgumentParser, version: str) -> str:

@@ -1,28 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line of `move`."""
+"""The `move` verb: moves pages of processes between nodes of the running kernel."""
 
 import argparse
 import json
-import os
-from pathlib import Path
 
 from pagehaul.errors import NoProcessError, PagehaulError, UsageError
-from pagehaul.move.addrspace import thp_size
-from pagehaul.move.nodelist import format_nodes, memory_nodes, parse_nodes
+from pagehaul.move import planning
 from pagehaul.move.pace import Pace
 from pagehaul.move.progress import KINDS, Progress, progress
 from pagehaul.move.report import STAYED, Report, Request
 from pagehaul.move.selection import Selection, find_cgroup
 from pagehaul.move.stop import SignalStop
-from pagehaul.move.tiers import TIERS, tier_nodes
-from pagehaul.move.windows import Plan
+from pagehaul.move.tiers import TIERS
 from pagehaul.move.work import Work
-
-# Pagehaul's controls; absent on an unmodified kernel.
-_MIGRATE_COPY = Path("/sys/kernel/mm/migrate_copy")
-
-# More callers than this contend for the locks of one address space.
-_MOST_CALLERS = 8
 
 _EPILOG = f"""\
 Options come before the processes and nodes, or after them.
@@ -128,7 +118,7 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help=f"callers of move_pages(2), each with its own ranges (default: the CPUs, at most "
-        f"{_MOST_CALLERS}; 1 where the kernel itself lets several CPUs move pages)",
+        f"{planning.MOST_CALLERS}; 1 where the kernel itself lets several CPUs move pages)",
     )
     parser.add_argument(
         "--rate",
@@ -150,48 +140,6 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
         help="move again what has come to the FROM nodes, until there is nothing to move or so "
         "many seconds have passed",
     )
-
-
-def make_plan(source: str, destination: str) -> Plan:
-    """Check FROM and TO against this machine; raises PagehaulError."""
-    _check_nodes()
-    plan = Plan(parse_nodes(source, "FROM"), parse_nodes(destination, "TO"), thp_size())
-    if not plan.moving:
-        raise PagehaulError(
-            f"nothing to do from node {format_nodes(plan.sources)} "
-            f"to node {format_nodes(plan.destinations)}: pages on a TO node stay there"
-        )
-    return plan
-
-
-def tier_plan(tier: str) -> Plan:
-    """Plan to move all to a memory tier, "fast" or "slow"; raises PagehaulError."""
-    return Plan(*tier_nodes(tier, _check_nodes()), thp_size())
-
-
-def _check_nodes() -> tuple[int, ...]:
-    """Return the nodes with memory; PagehaulError where there is only one."""
-    usable = memory_nodes()
-    if len(usable) < 2:
-        raise PagehaulError(
-            f"this machine has one NUMA node with memory (node {format_nodes(usable)}): "
-            "there is nowhere to move pages to"
-        )
-    return usable
-
-
-def kernel_shares(controls: Path = _MIGRATE_COPY) -> bool:
-    """Whether the running kernel lets several CPUs move one caller's pages, and is set to."""
-    try:
-        on = (controls / "enabled").read_text().strip() == "1"
-        return on and int((controls / "max_helpers").read_text()) > 0
-    except (OSError, ValueError):
-        return False
-
-
-def default_threads(shares: bool) -> int:
-    """How many callers to use: the CPUs, at most eight; or one that the kernel helps."""
-    return 1 if shares else min(len(os.sched_getaffinity(0)), _MOST_CALLERS)
 
 
 def _pid(text: str) -> int:
@@ -225,9 +173,11 @@ def _prepare(args: argparse.Namespace) -> tuple[Request, Selection]:
     if args.threads is not None and args.threads < 1:
         raise UsageError("--threads needs at least 1")
     selection = _select(args, words)
-    plan = make_plan(*nodes) if nodes else tier_plan(args.to_tier)
-    shares = kernel_shares()
-    return Request(plan, args.move_all, args.threads or default_threads(shares), shares), selection
+    plan = planning.make_plan(*nodes) if nodes else planning.tier_plan(args.to_tier)
+    shares = planning.kernel_shares()
+    return Request(
+        plan, args.move_all, args.threads or planning.default_threads(shares), shares
+    ), selection
 
 
 def _shown(args: argparse.Namespace) -> Progress:

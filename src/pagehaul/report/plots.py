@@ -4,7 +4,6 @@
 import math
 from collections.abc import Sequence
 
-from pagehaul import chart
 from pagehaul.bench import published, scaling
 from pagehaul.bench.labels import (
     Column,
@@ -20,8 +19,9 @@ from pagehaul.bench.labels import (
 )
 from pagehaul.bench.quantities import Figure, Quantity, figure, of_experiment
 from pagehaul.bench.results import Results, Row
-from pagehaul.chart import Dot, Line, Mark, Panel
-from pagehaul.palette import colour
+from pagehaul.report import chart
+from pagehaul.report.chart import Dot, Line, Mark, Panel
+from pagehaul.report.palette import colour
 
 # Fewer places are dots: a line would tell nothing of what is between them.
 _LEAST_PLACES = 3

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The page of a report: verdict and picture, a table a question, and all else below."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 
-from pagehaul import plots, questions
 from pagehaul.bench import scaling
 from pagehaul.bench.labels import Table
 from pagehaul.bench.published_tables import all_published_tables, published_table
 from pagehaul.bench.results import Results, Statement
 from pagehaul.bench.tables import by_model, experiment_table
-from pagehaul.markup import CSS, Notes, bare_table, html_table, verdict_list
+from pagehaul.errors import PagehaulError
+from pagehaul.report import plots, questions, verdict
+from pagehaul.report.facts import facts
+from pagehaul.report.markup import CSS, Notes, bare_table, html_table, verdict_list
 
 TITLE = "Pagehaul: page migration, measured"
 
@@ -20,12 +23,16 @@ _BEST = (scaling.NAME, "folio-count", "folio-size")
 _ABOVE = "Its picture is at the top of the page."
 
 
-def page(
-    all_results: Sequence[Results],
-    verdict: Callable[[Results], Sequence[Statement]],
-    facts: Callable[[Results], Sequence[str]],
-) -> str:
-    """Return the HTML of a report; verdict and facts tell what is to be said of each run."""
+def write(all_results: Sequence[Results], path: Path) -> None:
+    """Write one page, complete in itself, of all results; PagehaulError where that cannot be."""
+    try:
+        path.write_text(page(all_results), encoding="utf-8")
+    except OSError as error:
+        raise PagehaulError(f"cannot write {path}: {error.strerror}") from error
+
+
+def page(all_results: Sequence[Results]) -> str:
+    """Return the HTML of a report."""
     runs = [_Run(results) for results in all_results]
     published = all_published_tables()
     notes = Notes(table.caption for table in [*published, *(t for r in runs for t in r.all())])
@@ -33,7 +40,7 @@ def page(
     for number, run in enumerate(runs):
         if number:
             parts.append("<hr>")
-        parts += run.html(notes, verdict(run.results))
+        parts += run.html(notes, verdict.of(run.results))
     parts.append("<details><summary>All published throughputs of page migration</summary>")
     parts += [html_table(table, "h3", notes) for table in published]
     parts.append("</details>")
@@ -89,9 +96,9 @@ class _Run:
         beside = [part.beside for part in self.parts if part.beside is not None]
         return [*self.answers.values(), *(part.table for part in self.parts), *beside]
 
-    def html(self, notes: Notes, verdict: Sequence[Statement]) -> list[str]:
+    def html(self, notes: Notes, statements: Sequence[Statement]) -> list[str]:
         """Return the verdict, the picture, and a section for each question."""
-        parts = [verdict_list(verdict)]
+        parts = [verdict_list(statements)]
         shown = self._picture()
         if shown is not None:
             parts.append(shown.plot)

@@ -8,8 +8,8 @@ from html import escape
 
 from pagehaul.bench.labels import Table
 from pagehaul.bench.results import Statement
-from pagehaul.chart import FONT_PX
-from pagehaul.palette import DARK_PAPER, LIGHT_PAPER
+from pagehaul.report.chart import FONT_PX
+from pagehaul.report.palette import DARK_PAPER, LIGHT_PAPER
 
 _DARK = f"""--ink: #e3e6e8; --soft: #a3adb6; --paper: {DARK_PAPER};
   --line: #353c43; --stripe: #1c2126; --good: #5fd3a8; --bad: #ff8a80;"""

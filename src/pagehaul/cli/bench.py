@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line of `bench`."""
+"""The `bench` verb: measures Pagehaul beside the unmodified kernel."""
 
 import argparse
 import time
@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from rich.markup import escape
 
-from pagehaul import report, ui, verdict
+from pagehaul import ui
 from pagehaul.bench import kernbench, profiled
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.experiment import Experiment
@@ -18,11 +18,13 @@ from pagehaul.bench.machines.places import Machine
 from pagehaul.bench.machines.real import Host
 from pagehaul.bench.measuring import measure
 from pagehaul.bench.results import Results, dump
+from pagehaul.cli import options
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs, models
 from pagehaul.host import tools
 from pagehaul.kernel import bases, build
 from pagehaul.paths import REPO, cache_dir
+from pagehaul.report import page, terminal, verdict
 
 _MOST_BOOTS = 1000
 _MOST_CPUS = 64
@@ -30,7 +32,7 @@ _MOST_CPUS = 64
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
-    bases.add_argument(parser)
+    options.add_base(parser)
     parser.add_argument("--quick", action="store_true", help="fewer and smaller cells")
     parser.add_argument(
         "--cpus",
@@ -103,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     names = args.experiment or [name for name in EXPERIMENTS if name not in _on_request()]
     wanted = [experiment for name, experiment in EXPERIMENTS.items() if name in names]
     tools.require(*(name for experiment in wanted for name in experiment.packages))
-    on_part = report.print_tables if args.tables else _tell_part
+    on_part = terminal.print_tables if args.tables else _tell_part
     machine = _machine(args, wanted)
     results = measure(wanted, machine, quick=args.quick, boots=args.boots, on_part=on_part)
     results = replace(results, verdict=verdict.statements(results))
@@ -111,8 +113,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         dump(results, args.json)
     if args.html is not None:
-        report.write_html([results], args.html)
-    report.print_verdict(results)
+        page.write([results], args.html)
+    terminal.print_verdict(results)
     _tell_stored(stored)
     return 1 if results.integrity.mismatches or results.integrity.not_moved else 0
 
@@ -131,13 +133,13 @@ def _profile(args: argparse.Namespace) -> int:
         results = measure([wanted], machine, quick=True, boots=1, on_part=_tell_part)
         found = profiled.profiles(Path(name), machine)
     for table in profiled.tables(found):
-        report.print_table(table)
+        terminal.print_table(table)
     results = profiled.with_profiles(results, found)
     stored = _store(results)
     if args.json is not None:
         dump(results, args.json)
     if args.html is not None:
-        report.write_html([results], args.html)
+        page.write([results], args.html)
     _tell_stored(stored)
     return 1 if results.integrity.mismatches or results.integrity.not_moved else 0
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import vm_cli
+from pagehaul.cli import options
+from pagehaul.cli import run as verb
 from pagehaul.guest import models, vm
 from pagehaul.guest.machine import Guest
 from pagehaul.kernel import build
@@ -14,7 +15,7 @@ from pagehaul.kernel import build
 
 def _parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    vm_cli.add_arguments(parser)
+    verb.add_arguments(parser)
     return parser.parse_args([*words, "--", "true", "--flag"])
 
 
@@ -24,15 +25,15 @@ def test_the_command_is_what_follows() -> None:
 
 
 def test_a_machine_for_each_number_of_cpus() -> None:
-    guests = vm_cli.guests_of(_parsed("--virtual-time", "grace", "--cpus", "1", "16"))
+    guests = options.guests_of(_parsed("--virtual-time", "grace", "--cpus", "1", "16"))
     assert [guest.cpus for guest in guests] == [1, 16]
     assert all(guest.model == models.load("grace") for guest in guests)
 
 
 def test_real_time_without_the_option() -> None:
-    (guest,) = vm_cli.guests_of(_parsed())
+    (guest,) = options.guests_of(_parsed())
     assert guest.model is None
-    (guest,) = vm_cli.guests_of(_parsed("--virtual-time"))
+    (guest,) = options.guests_of(_parsed("--virtual-time"))
     assert guest.model == models.load(models.DEFAULT)
 
 
@@ -46,7 +47,7 @@ def test_one_boot_that_fails_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = build.Kernel("vanilla", tmp_path, tmp_path / "image", tmp_path / "config", "6.12")
-    monkeypatch.setattr(vm_cli, "kernel_of", lambda *_: kernel)
+    monkeypatch.setattr(options, "kernel_of", lambda *_: kernel)
     logs = []
 
     def run(_: build.Kernel, guest: Guest, *__: object, **options: Path) -> vm.Result:
@@ -55,7 +56,7 @@ def test_one_boot_that_fails_is_told(
 
     monkeypatch.setattr(vm, "run", run)
     args = _parsed("--cpus", "1", "2", "--log", str(tmp_path / "guest.log"))
-    assert vm_cli.run(args) == 3
+    assert verb.run(args) == 3
     assert logs == ["guest-1.log", "guest-2.log"]
     shown = capsys.readouterr().err
     assert "1 CPU\n" in shown and "2 CPUs\n" in shown

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from pagehaul.palette import Colour
+from pagehaul.report.palette import Colour
 
 FONT_PX = 12
 # The width of a letter, if the font is a wide one, and the height of a line.
