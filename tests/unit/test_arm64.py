@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guest_runs import run_guest
 
 from pagehaul.cli import options, run
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs, initramfs, vm
 from pagehaul.guest.machine import Guest
-from pagehaul.guest.vm import GuestError
+from pagehaul.guest.task import GuestError, Result
 from pagehaul.host import debian, tools
 from pagehaul.kernel.arches import ARM64, ARM64_64K
 from pagehaul.kernel.build import Kernel
@@ -40,11 +41,11 @@ class Board:
         )
         self.qemu = tmp_path / "fake-bin/qemu-system-aarch64"
 
-    def __call__(self, script: str, guest: Guest | None = None, **how: Any) -> vm.Result:
+    def __call__(self, script: str, guest: Guest | None = None, **how: Any) -> Result:
         self._fake("qemu-system-aarch64", UNPACK + script)
         guest = guest or Guest(memory_mb=512)
         log = self._tmp / "guest.log"
-        return vm.run(self.kernel, guest, ["echo", "a b"], timeout=20, log=log, **how)
+        return run_guest(self.kernel, guest, ["echo", "a b"], log, timeout=20, **how)
 
     def file(self, path: str) -> Path:
         """Return a file that the guest had."""

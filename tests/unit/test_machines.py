@@ -13,9 +13,11 @@ import pytest
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.machines import guests
 from pagehaul.bench.machines.guests import Guests
-from pagehaul.bench.machines.places import Place, Turn, memory_available_mb
+from pagehaul.bench.machines.places import Place, Turn
 from pagehaul.guest import models, vm
 from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import EmulationBroke, Result, Task
+from pagehaul.host import facts
 from pagehaul.kernel.build import Kernel
 
 
@@ -134,11 +136,11 @@ def test_as_many_guests_at_once_as_there_are_cpus_and_memory_for(
 ) -> None:
     here = Guests(tmp_path, images(tmp_path))
     places = [virtual("parallel", 2), virtual("faults", 4)]
-    monkeypatch.setattr("pagehaul.guest.virtual_time.host_cpus", lambda: 3)
+    monkeypatch.setattr("pagehaul.host.facts.cpus", lambda: 3)
     for free_mb, most in ((64 << 10, 3), (7000, 2), (3000, 1)):
-        monkeypatch.setattr(guests, "memory_available_mb", lambda free_mb=free_mb: free_mb)
+        monkeypatch.setattr(facts, "memory_available_mb", lambda free_mb=free_mb: free_mb)
         assert here.at_once(places, quick=True) == most
-    monkeypatch.setattr(guests, "memory_available_mb", lambda: 64 << 10)
+    monkeypatch.setattr(facts, "memory_available_mb", lambda: 64 << 10)
     assert here.at_once([], quick=True) == 3
 
 
@@ -150,11 +152,11 @@ def test_a_guest_in_virtual_time_waits_for_nobody(
 ) -> None:
     seen: dict[str, Any] = {}
 
-    def run(kernel: Kernel, guest: Guest, command: list[str], **options: Any) -> vm.Result:
-        seen.update(kernel=kernel, guest=guest, command=command, **options)
-        options["on_output"]("stdout", LINE.encode())
+    def run(kernel: Kernel, guest: Guest, task: Task, **options: Any) -> Result:
+        seen.update(kernel=kernel, guest=guest, **vars(task), **options)
+        options["listener"].on_output("stdout", LINE.encode())
         counts = {"slices": 1000, "forced": 1, "cells": [{"forced": 0, "ns": 5}]}
-        return vm.Result(0, LINE, "", options["log"], 2.0, "tcg", simulation=counts)
+        return Result(0, LINE, "", options["log"], 2.0, "tcg", simulation=counts)
 
     monkeypatch.setattr(vm, "run", run)
     here = Guests(tmp_path / "movebench", images(tmp_path), profile=tmp_path)
@@ -186,7 +188,7 @@ def test_turns_are_taken_again_where_the_emulation_breaks_a_guest(
         calls.append(1)
         boot.on_line()
         if len(calls) <= broken:
-            raise vm.EmulationBroke("int3", began=True)
+            raise EmulationBroke("int3", began=True)
         boot.on_line()
         return [("vanilla", {})]
 
@@ -199,10 +201,10 @@ def test_turns_are_taken_again_where_the_emulation_breaks_a_guest(
     assert (len(calls), told) == (3, [1, 3])
     calls.clear()
     broken = 3
-    with pytest.raises(vm.EmulationBroke):
+    with pytest.raises(EmulationBroke):
         run(lambda: None)
     assert len(calls) == 3
 
 
 def test_the_host_has_memory_to_give() -> None:
-    assert memory_available_mb() > 0
+    assert facts.memory_available_mb() > 0

@@ -10,6 +10,7 @@ from pagehaul.cli import options
 from pagehaul.cli import run as verb
 from pagehaul.guest import models, vm
 from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import Result
 from pagehaul.kernel import build
 
 
@@ -50,9 +51,9 @@ def test_one_boot_that_fails_is_told(
     monkeypatch.setattr(options, "kernel_of", lambda *_: kernel)
     logs = []
 
-    def run(_: build.Kernel, guest: Guest, *__: object, **options: Path) -> vm.Result:
+    def run(_: build.Kernel, guest: Guest, *__: object, **options: Path) -> Result:
         logs.append(options["log"].name)
-        return vm.Result(3 if guest.cpus == 1 else 0, "", "", options["log"], 1.0, "tcg")
+        return Result(3 if guest.cpus == 1 else 0, "", "", options["log"], 1.0, "tcg")
 
     monkeypatch.setattr(vm, "run", run)
     args = _parsed("--cpus", "1", "2", "--log", str(tmp_path / "guest.log"))

@@ -2,17 +2,20 @@
 """Guests in virtual time: what they are booted with, and what is said where that cannot be."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from guest_runs import run_guest
 
 from pagehaul.errors import PagehaulError
-from pagehaul.guest import cprogs, models, qemu, qemu_options, virtual_time, vm
+from pagehaul.guest import command_line, cprogs, models, qemu, qemu_options, script, virtual_time
+from pagehaul.guest.boards import x86
 from pagehaul.guest.machine import Guest
-from pagehaul.guest.vm import GuestError
+from pagehaul.guest.task import GuestError, Result
 from pagehaul.host import tools
 from pagehaul.kernel.arches import ARM64
 from pagehaul.kernel.build import Kernel
@@ -79,9 +82,9 @@ def test_qemu_alone_is_preloaded(simulator: virtual_time.Simulator, tmp_path: Pa
     binary.parent.mkdir()
     binary.write_text('#!/bin/bash\necho "$LD_PRELOAD|$LD_LIBRARY_PATH|$*"\n')
     binary.chmod(0o755)
-    script = vm._wrapper(tmp_path, simulator.program())
+    wrapper = script.wrapper(tmp_path, simulator.program())
     # The loader complains that the plugin is missing, to whatever it is preloaded.
-    done = vm.subprocess.run([script, "a b"], capture_output=True, text=True, check=True)
+    done = subprocess.run([wrapper, "a b"], capture_output=True, text=True, check=True)
     preloaded, libraries, options = done.stdout.strip().split("|")
     assert preloaded == str(simulator.plugin) and libraries.startswith(f"{tmp_path}/new/lib")
     assert options == f"-L {tmp_path}/fw a b"
@@ -89,7 +92,7 @@ def test_qemu_alone_is_preloaded(simulator: virtual_time.Simulator, tmp_path: Pa
 
 
 def test_the_kernel_believes_the_clock(kernel: Kernel) -> None:
-    words = vm._kernel_command_line(kernel, Guest(model=PLAIN, accel="tcg", append=("mine",)))
+    words = command_line.words(kernel, Guest(model=PLAIN, accel="tcg", append=("mine",)))
     assert {"nokaslr", "tsc_early_khz=1000000", "no_timer_check", "lpj=4000000"} <= set(words)
     # A hang is one after as long as on hardware: the host's other work takes no time.
     assert not [word for word in words if "thresh" in word or "timeout" in word]
@@ -187,10 +190,10 @@ class Booted:
     kernel: Kernel
     log: Path
 
-    def __call__(self, script: str, **guest: Any) -> vm.Result:
+    def __call__(self, script: str, **guest: Any) -> Result:
         self.fake("vng", f"report=$(echo \"$@\" | grep -o 'report=[^ ]*' | cut -d= -f2); {script}")
         how = {"memory_mb": 512, "model": PLAIN, **guest}
-        return vm.run(self.kernel, Guest(**how), ["true"], timeout=20, log=self.log)
+        return run_guest(self.kernel, Guest(**how), ["true"], self.log, timeout=20)
 
 
 @pytest.fixture
@@ -206,7 +209,7 @@ def boot(
         raise AssertionError(f"{group} is not needed")
 
     monkeypatch.setattr(tools, "need_for", need)
-    monkeypatch.setattr(vm, "_vng_path", lambda: tmp_path / "fake-bin/vng")
+    monkeypatch.setattr(x86, "_vng_path", lambda: tmp_path / "fake-bin/vng")
     monkeypatch.setattr(virtual_time, "simulator", lambda: simulator)
     return Booted(fake_guest, kernel, tmp_path / "logs/guest.log")
 

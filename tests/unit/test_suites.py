@@ -19,6 +19,7 @@ from pagehaul.cli import test as verb
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs, vm
 from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import GuestError, Listener, Task
 from pagehaul.host import tools
 from pagehaul.kernel import bases, build
 from pagehaul.kernel.bases import Base
@@ -188,8 +189,8 @@ def test_a_variant_that_looks_for_mistakes_gets_time_and_memory(
 ) -> None:
     given: list[tuple[float, int]] = []
 
-    def run(kernel: Kernel, guest: Guest, command: Sequence[str], **how: Any) -> None:
-        given.append((how["timeout"], guest.memory_mb))
+    def run(kernel: Kernel, guest: Guest, task: Task, **how: Any) -> None:
+        given.append((task.timeout, guest.memory_mb))
 
     monkeypatch.setattr(vm, "run", run)
     for variant in ("pagehaul", "debug"):
@@ -418,24 +419,14 @@ def guest_that_prints(
     """Let guests print `output`, and then fail if there is an error."""
     commands: list[Sequence[str]] = []
 
-    def run(
-        kernel: Kernel,
-        guest: Guest,
-        command: Sequence[str],
-        *,
-        timeout: float,
-        log: Path,
-        on_output: Callable[[str, bytes], None],
-        on_restart: Callable[[], None],
-        allow: Sequence[str],
-        stop: threading.Event | None,
-    ) -> None:
-        commands.append(command)
-        on_output("stdout", b"what a guest said that was broken and booted again")
-        on_restart()
-        on_output("stdout", output.encode())
+    def run(kernel: Kernel, guest: Guest, task: Task, *, log: Path, listener: Listener) -> None:
+        assert listener.on_output and listener.on_restart
+        commands.append(task.command)
+        listener.on_output("stdout", b"what a guest said that was broken and booted again")
+        listener.on_restart()
+        listener.on_output("stdout", output.encode())
         if error:
-            raise vm.GuestError(error)
+            raise GuestError(error)
 
     monkeypatch.setattr(vm, "run", run)
     return commands
@@ -651,10 +642,10 @@ def test_the_kernels_own_tests_run_on_both_kernels(
 ) -> None:
     booted: list[tuple[str, str]] = []
 
-    def run(kernel: Kernel, guest: Guest, command: Sequence[str], **how: Any) -> None:
-        booted.append((kernel.variant, command[-1]))
-        programs = command[-1].count("@pagehaul begin")
-        how["on_output"]("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
+    def run(kernel: Kernel, guest: Guest, task: Task, **how: Any) -> None:
+        booted.append((kernel.variant, task.command[-1]))
+        programs = task.command[-1].count("@pagehaul begin")
+        how["listener"].on_output("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
 
     monkeypatch.setattr(vm, "run", run)
     monkeypatch.setattr(tools, "require", lambda *packages: None)
@@ -680,10 +671,10 @@ def test_arm64_is_tested_with_both_sizes_of_pages(
 ) -> None:
     booted: list[tuple[str, str]] = []
 
-    def run(kernel: Kernel, guest: Guest, command: Sequence[str], **how: Any) -> None:
-        booted.append((kernel.arch.name, command[-1]))
-        programs = command[-1].count("@pagehaul begin")
-        how["on_output"]("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
+    def run(kernel: Kernel, guest: Guest, task: Task, **how: Any) -> None:
+        booted.append((kernel.arch.name, task.command[-1]))
+        programs = task.command[-1].count("@pagehaul begin")
+        how["listener"].on_output("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
 
     monkeypatch.setattr(vm, "run", run)
     monkeypatch.setattr(

@@ -5,11 +5,14 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pagehaul.cli import torture as verb
 from pagehaul.guest import vm
+from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import Task
 from pagehaul.kernel import build
 from pagehaul.suites import torturing
 from pagehaul.suites.outcomes import Outcome, Status, passed
@@ -116,9 +119,9 @@ def _pretend_guest(
 ) -> tuple[build.Kernel, list[object]]:
     commands: list[object] = []
 
-    def pretend(*args: object, **kwargs: object) -> None:
-        commands.append(args[2])
-        kwargs["on_output"]("stdout", output.encode())  # type: ignore[operator]
+    def pretend(kernel: build.Kernel, guest: Guest, task: Task, **how: Any) -> None:
+        commands.append(task.command)
+        how["listener"].on_output("stdout", output.encode())
 
     monkeypatch.setattr(torturing, "log_dir", lambda: tmp_path)
     monkeypatch.setattr(torturing.tools, "require", lambda *names: None)

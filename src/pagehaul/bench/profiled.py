@@ -2,17 +2,12 @@
 """`bench --profile CELL`: where the time of one cell goes."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pagehaul.bench import profile
 from pagehaul.bench.cell import METHODS, Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
-from pagehaul.bench.labels import Table
 from pagehaul.bench.machines.guests import Guests
-from pagehaul.bench.results import Results
 from pagehaul.errors import PagehaulError
 
 HELP = (
@@ -55,16 +50,3 @@ def profiles(directory: Path, machine: Guests) -> dict[str, profile.Profile]:
         kernel = next(kernel for kernel in machine.images if path.stem.startswith(f"{kernel}-"))
         found[path.stem] = profile.of_kernel(path, machine.images[kernel])
     return found
-
-
-def tables(found: dict[str, profile.Profile]) -> Sequence[Table]:
-    """Return the tables of all of them."""
-    return [table for name, each in found.items() for table in profile.tables(each, name)]
-
-
-def with_profiles(results: Results, found: dict[str, profile.Profile]) -> Results:
-    """Return results whose page has the profiles."""
-    sections: list[dict[str, Any]] = [
-        {"title": name, "html": profile.html(each, name)} for name, each in found.items()
-    ]
-    return replace(results, environment={**results.environment, "profiles": sections})

@@ -24,7 +24,7 @@ from pagehaul.guest import cprogs, models
 from pagehaul.host import tools
 from pagehaul.kernel import bases, build
 from pagehaul.paths import REPO, cache_dir
-from pagehaul.report import page, terminal, verdict
+from pagehaul.report import page, profiles, terminal, verdict
 
 _MOST_BOOTS = 1000
 _MOST_CPUS = 64
@@ -132,9 +132,9 @@ def _profile(args: argparse.Namespace) -> int:
         machine.profile = Path(name)
         results = measure([wanted], machine, quick=True, boots=1, on_part=_tell_part)
         found = profiled.profiles(Path(name), machine)
-    for table in profiled.tables(found):
+    for table in profiles.all_tables(found):
         terminal.print_table(table)
-    results = profiled.with_profiles(results, found)
+    results = profiles.with_profiles(results, found)
     stored = _store(results)
     if args.json is not None:
         dump(results, args.json)

@@ -10,6 +10,7 @@ from pagehaul import ui
 from pagehaul.cli import options
 from pagehaul.guest import vm
 from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import Listener, Task
 from pagehaul.kernel.arches import ARCHES
 from pagehaul.kernel.build import Kernel
 
@@ -55,7 +56,9 @@ def _run(
         out.buffer.write(data)
         out.flush()
 
-    result = vm.run(kernel, guest, command, timeout=timeout, log=log, on_output=show)
+    result = vm.run(
+        kernel, guest, Task(command, timeout), log=log, listener=Listener(on_output=show)
+    )
     how = result.accel if guest.model is None else f"virtual time ({guest.model.name})"
     ui.console.print(
         f"[dim]{kernel.release} on {how}, {result.seconds:.1f} s, console in {result.log}[/]",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pagehaul.errors import PagehaulError
 from pagehaul.guest.models import Model
+from pagehaul.host import facts
 from pagehaul.kernel.arches import X86_64
 
 # MiB of a module of memory: of a block, as the kernel counts.
@@ -78,6 +79,15 @@ class Guest:
     def total_mb(self) -> int:
         """MiB of all that it has, modules and all."""
         return self.memory_mb + self.modules * MODULE_MB
+
+    def check_fits(self) -> None:
+        """Raise PagehaulError when this machine cannot hold it, which is allocated at once."""
+        available = facts.memory_available_mb()
+        if available and self.total_mb() > available:
+            raise PagehaulError(
+                f"a guest of {self.total_mb()} MiB does not fit into the {available} "
+                "MiB that this machine has free; give it less memory"
+            )
 
     def node_memory_mb(self) -> list[int]:
         """MiB of each node; multiples of 128, the size of a memory block, but for the last."""

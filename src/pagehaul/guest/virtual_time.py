@@ -5,7 +5,6 @@ sim/ has the simulator: a plugin of QEMU's, which QEMU preloads as well. The gue
 the plugin counts, so that its figures do not depend on the machine that runs it.
 """
 
-import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs, qemu
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.models import Model
+from pagehaul.host import facts
 from pagehaul.kernel.build import Kernel
 from pagehaul.paths import REPO, lock
 
@@ -97,6 +97,11 @@ def simulator() -> Simulator:
     return Simulator(found, plugin)
 
 
+def report_of(work: Path) -> Path:
+    """Return where, in the directory of a guest, the simulator writes what it has counted."""
+    return work / "simulation.json"
+
+
 def check(guest: Guest) -> None:
     """Raise PagehaulError for a guest that cannot be simulated; say what makes it slow."""
     per_node = _cpus_per_node(guest)
@@ -105,15 +110,10 @@ def check(guest: Guest) -> None:
             f"virtual time needs as many CPUs on every node: {guest.cpus} CPUs on {guest.nodes} "
             "nodes are not"
         )
-    if host_cpus() < 2:
+    if facts.cpus() < 2:
         ui.console.print(
             "This machine has one CPU: figures in virtual time are right on it, but take long"
         )
-
-
-def host_cpus() -> int:
-    """Return how many CPUs this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def kernel_words(kernel: Kernel) -> list[str]:

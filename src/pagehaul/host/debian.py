@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import cache_dir, lock, log_dir, remove_tree
-from pagehaul.ui import run_logged
+from pagehaul.ui import Command, run_logged
 
 # Seconds for the package lists, and for the packages.
 _TIMEOUT_S = 600.0
@@ -122,11 +122,10 @@ def _unpack(
                 (["update"], f"getting the package lists for {what}"),
                 (words, f"downloading {what}"),
             ):
-                run_logged([*apt, *command], log, cwd=work, title=title, timeout=_TIMEOUT_S)
+                run_logged(Command([*apt, *command], work), log, title=title, timeout=_TIMEOUT_S)
             archives = [*sorted(work.glob("*.deb")), *sorted(work.glob("archives/*.deb"))]
-            run_logged(
-                ["sh", "-c", _EXTRACT, "sh", *archives], log, cwd=work, title=f"unpacking {what}"
-            )
+            extract = Command(["sh", "-c", _EXTRACT, "sh", *archives], work)
+            run_logged(extract, log, title=f"unpacking {what}")
             (work / "files").rename(target)
         except PagehaulError as error:
             raise PagehaulError(

@@ -12,8 +12,8 @@ class Arch:
     name is what the user says. kernel is ARCH for the kernel's make, image what it is booted from,
     in its tree. fragments are those of its configuration, by their names in configs/. cross is the
     prefix of the tools that compile for it, empty for this machine's own. build and guest are the
-    groups of packages, see host.py, without which nothing is built or booted. memory_mb is what a
-    guest has unless somebody says otherwise, in MiB.
+    groups of packages, see host/tools.py, without which nothing is built or booted. memory_mb is
+    what a guest has unless somebody says otherwise, in MiB.
     """
 
     name: str

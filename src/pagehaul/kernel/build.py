@@ -3,7 +3,6 @@
 
 import hashlib
 import json
-import os
 import re
 import struct
 import subprocess
@@ -12,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
-from pagehaul.host import tools
+from pagehaul.host import facts, tools
 from pagehaul.kernel import bases, tree
 from pagehaul.kernel.arches import ARM64, X86_64, Arch
 from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
-from pagehaul.ui import Step, run_logged
+from pagehaul.ui import Command, Step, run_logged
 
 VARIANTS = (
     "vanilla",
@@ -195,7 +194,8 @@ def configure(where: Path, fragments: Sequence[Path], arch: Arch, log: Path) -> 
     env = {"KCONFIG_CONFIG": NEW_CONFIG}
 
     def merge(command: Sequence[str | Path]) -> None:
-        run_logged(command, log, cwd=where, env=env, title=f"configuring: {Path(command[0]).name}")
+        title = f"configuring: {Path(command[0]).name}"
+        run_logged(Command(command, where, env), log, title=title)
 
     (where / NEW_CONFIG).unlink(missing_ok=True)
     merge([*make_words(arch), "tinyconfig"])
@@ -270,8 +270,9 @@ def make(
             objects += 1
             current.detail(f"{objects} objects")
 
-    command = [*make_command(variant, arch), *targets]
-    run_logged(command, log, cwd=where, env=make_environment(where), title=title, on_line=count)
+    words = [*make_command(variant, arch), *targets]
+    command = Command(words, where, make_environment(where))
+    run_logged(command, log, title=title, on_line=count)
 
 
 def warned(log: Path) -> str:
@@ -289,7 +290,7 @@ def make_words(arch: Arch = X86_64) -> list[str]:
 
 def make_command(variant: str, arch: Arch = X86_64) -> list[str]:
     """Return the words of `make` for a tree of `variant`: other words let it compile all anew."""
-    jobs = f"-j{len(os.sched_getaffinity(0))}"
+    jobs = f"-j{facts.cpus()}"
     compiler = f"CC=ccache {arch.cross}gcc"
     return [*make_words(arch), jobs, compiler, f"LOCALVERSION=-{arch.label(variant)}"]
 

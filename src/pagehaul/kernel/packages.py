@@ -12,7 +12,7 @@ from pagehaul.kernel import tree
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.build import NEW_CONFIG, make, make_words, read_options, take_config
 from pagehaul.paths import cache_dir, lock, log_dir
-from pagehaul.ui import run_logged
+from pagehaul.ui import Command, run_logged
 
 # What to change in a distribution's configuration: its keys are not in the kernel's source, and the
 # debugging information makes the build several times as large. The tests are for guests.
@@ -47,11 +47,11 @@ def build(config_file: Path | None, base: Base, kernel_source: str | None = None
         log.unlink(missing_ok=True)
         (where / NEW_CONFIG).write_bytes(config)
         env = {"KCONFIG_CONFIG": NEW_CONFIG}
-        for command in (
+        for words in (
             ["scripts/config", "--file", NEW_CONFIG, *_OPTIONS],
             [*make_words(), "olddefconfig"],
         ):
-            run_logged(command, log, cwd=where, env=env, title=f"configuring: {command[0]}")
+            run_logged(Command(words, where, env), log, title=f"configuring: {words[0]}")
         if read_options(where / NEW_CONFIG).get("MIGRATE_COPY") != "y":
             raise PagehaulError(
                 "Kconfig did not keep CONFIG_MIGRATE_COPY: the base configuration lacks something "

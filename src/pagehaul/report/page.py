@@ -121,7 +121,7 @@ class _Run:
 
 
 def _profiles(results: Results) -> list[str]:
-    """Return the section of profiles, which profile.py has made."""
+    """Return the section of profiles, which profiles.py has made."""
     parts = []
     for profile in results.environment.get("profiles", []):
         if isinstance(profile, dict) and isinstance(profile.get("html"), str):

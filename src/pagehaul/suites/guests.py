@@ -14,16 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from pagehaul import ui
-from pagehaul.bench.machines.places import memory_available_mb
-from pagehaul.guest import cprogs, kvm, vm
+from pagehaul.guest import cprogs, kvm
 from pagehaul.guest.machine import Guest
-from pagehaul.host import tools
+from pagehaul.host import facts, tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.build import Kernel
 from pagehaul.paths import REPO, log_dir
-from pagehaul.suites import races, tap
+from pagehaul.suites import listening, races, tap
+from pagehaul.suites.listening import Job
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, prefixed, skipped
 
 # A kernel, and the arguments with which a test program runs on it in one guest, one after another.
@@ -149,7 +148,7 @@ def run_programs(
     for number, program in enumerate(programs):
         part = parts[number] if number < len(parts) else ""
         outcomes[program.label] = _outcomes(part, error)
-    if elsewhere := races.told(kernel, _console(log)):
+    if elsewhere := races.told(kernel, listening.console_of(log)):
         outcomes["data races"] = [_told(elsewhere)]
     if error and all(_END.search(part) for part in parts) and len(parts) == len(programs):
         # Nothing is to be seen of it in what the programs said.
@@ -166,45 +165,20 @@ def _run_script(
     stop: threading.Event | None,
 ) -> tuple[bytes, str]:
     """Run a shell script in a guest; return its stdout, and what ended the guest, or ""."""
-    received = bytearray()
     timeout = _TIMEOUT_S
     if kernel.variant in build.DEBUG_VARIANTS:
         timeout *= _DEBUG_TIME
     guest = replace(guest, memory_mb=_memory_mb(guest, kernel.variant))
-    with ui.step(f"{suite} on {kernel.label}", log) as step, log.open("ab") as out:
-        out.truncate(0)
-
-        def forget() -> None:
-            received.clear()
-            out.truncate(0)
-
-        def listen(stream: str, data: bytes) -> None:
-            received.extend(data)
-            out.write(data)
-            out.flush()
-            if stream == "stdout":
-                step.detail(f"{len(re.findall(rb'^ *(?:not )?ok ', received, re.M))} tests")
-
-        try:
-            vm.run(
-                kernel,
-                guest,
-                ["sh", "-c", script],
-                timeout=timeout,
-                log=_console(log),
-                on_output=listen,
-                on_restart=forget,
-                allow=races.allowed(kernel),
-                stop=stop,
-            )
-        except vm.GuestError as caught:
-            return bytes(received), str(caught)
-    return bytes(received), ""
+    command = ["sh", "-c", script]
+    title = f"{suite} on {kernel.label}"
+    return listening.run(kernel, guest, Job(title, log, command, timeout, _progress, stop))
 
 
-def _console(log: Path) -> Path:
-    """Path of the log of the console, beside that of the programs."""
-    return log.with_suffix(".console.log")
+def _progress(stream: str, received: bytes) -> str:
+    """Return how many tests have ended."""
+    if stream != "stdout":
+        return ""
+    return f"{len(re.findall(rb'^ *(?:not )?ok ', received, re.M))} tests"
 
 
 def _told(found: Counter[str]) -> Outcome:
@@ -303,7 +277,7 @@ def _all_at_once(
     # Before several of them ask for it at the same time.
     tools.need_for("guest")
     kvm.kvm_works(ours.image)
-    by_memory = (memory_available_mb() - _HOST_RESERVE_MB) // _memory_mb(guest, ours.variant)
+    by_memory = (facts.memory_available_mb() - _HOST_RESERVE_MB) // _memory_mb(guest, ours.variant)
     room = max(1, min(most or os.cpu_count() or 1, by_memory))
     return [outcome for outcomes in at_once(works, room) for outcome in outcomes]
 
@@ -324,7 +298,7 @@ def content(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     runs = [(kernel, [f"-x {_GIGANTIC_KIND} {modes}"]) for kernel, (modes,) in _ALL_MODES]
     outcomes = _our_programs("content", "migrate_content", runs, ours=ours, base=base)
     needed = _memory_mb(_GIGANTIC_GUEST, ours) + _HOST_RESERVE_MB
-    if memory_available_mb() < needed:
+    if facts.memory_available_mb() < needed:
         why = f"this host has less than {needed} MiB available"
         return [*outcomes, skipped(f"{_GIGANTIC_KIND}, all ways and modes", why)]
     # Memory for 1 GB pages would leave too little of the movable memory that the others need.

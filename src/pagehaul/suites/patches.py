@@ -13,6 +13,7 @@ from pagehaul import ui
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import vm
 from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import Task
 from pagehaul.kernel import build, spare, tree
 from pagehaul.kernel.arches import X86_64
 from pagehaul.kernel.bases import Base
@@ -48,7 +49,7 @@ def _problem(base: Base, pristine: Path, composed: Composed, name: str) -> str:
         if warning := build.warned(log):
             return warning
         boot = log.with_suffix(".console.log")
-        done = vm.run(kernel, _GUEST, ["cat", "/proc/version"], timeout=_BOOT_S, log=boot)
+        done = vm.run(kernel, _GUEST, Task(["cat", "/proc/version"], _BOOT_S), log=boot)
     except PagehaulError as error:
         return str(error)
     if done.returncode:

@@ -29,7 +29,7 @@ _NODES = Guest(
 )
 
 # A cpuset that is there all the time. With the first one the kernel patches its code, and with the
-# last one again: the emulation of many CPUs may stumble over that, see vm.py.
+# last one again: the emulation of many CPUs may stumble over that, see guest/vm.py.
 _CGROUPS = "/sys/fs/cgroup"
 _KEEP_CPUSET = (
     f"mkdir -p {_CGROUPS}/keep 2> /dev/null || mount -t cgroup2 none {_CGROUPS}; "

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from rich.markup import escape
 
 from pagehaul import ui
-from pagehaul.guest import cprogs, vm
+from pagehaul.guest import cprogs
 from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.build import CHECKING_VARIANTS, DEBUG_VARIANTS, Kernel
 from pagehaul.paths import log_dir
-from pagehaul.suites import races, tap
+from pagehaul.suites import listening, races, tap
 from pagehaul.suites.outcomes import Outcome, Status, count, failed
 
 VARIANTS = ("torture", *DEBUG_VARIANTS, "pagehaul")
@@ -52,31 +52,20 @@ def torture(kernel: Kernel, seconds: int, seed: int) -> Report:
     command = [str(directory / program), "-t", str(seconds), "-s", str(seed)]
     command += build.module_options(kernel)
     log = log_dir() / f"torture-{kernel.label}.log"
-    console = log.with_suffix(".console.log")
-    received = bytearray()
-    error = ""
-    with ui.step(f"torture of {kernel.label} for {seconds} s, seed {seed}", log) as step:
 
-        def listen(stream: str, data: bytes) -> None:
-            received.extend(data)
-            if found := re.findall(rb"^# (\d+ s: .*)$", received, re.MULTILINE):
-                step.detail(found[-1].decode())
+    def detail(_: str, received: bytes) -> str:
+        found = re.findall(rb"^# (\d+ s: .*)$", received, re.MULTILINE)
+        return found[-1].decode() if found else ""
 
-        try:
-            vm.run(
-                kernel,
-                GUEST,
-                ["sh", "-c", f"{shlex.join(command)} 2>&1"],
-                timeout=seconds + _AROUND_S,
-                log=console,
-                on_output=listen,
-                on_restart=received.clear,
-                allow=races.allowed(kernel),
-            )
-        except vm.GuestError as caught:
-            error = str(caught)
-        log.write_bytes(bytes(received))
-    for what, times in races.told(kernel, console).most_common():
+    job = listening.Job(
+        title=f"torture of {kernel.label} for {seconds} s, seed {seed}",
+        log=log,
+        command=["sh", "-c", f"{shlex.join(command)} 2>&1"],
+        timeout=seconds + _AROUND_S,
+        detail=detail,
+    )
+    received, error = listening.run(kernel, GUEST, job)
+    for what, times in races.told(kernel, listening.console_of(log)).most_common():
         ui.console.print(f"KCSAN: {times} x {escape(what)}", soft_wrap=True)
     report = read_report(received.decode(errors="replace"), error)
     if report.figures and kernel.variant in CHECKING_VARIANTS:

@@ -27,10 +27,10 @@ def run(base: Base | None = None) -> list[Outcome]:
     log.write_text("", encoding="utf-8")
     with TemporaryDirectory(prefix="pagehaul-unit-") as directory:
         report = Path(directory) / "junit.xml"
-        command = [sys.executable, "-m", "pytest", "tests/unit", f"--junitxml={report}"]
+        words = [sys.executable, "-m", "pytest", "tests/unit", f"--junitxml={report}"]
         error = ""
         try:
-            ui.run_logged(command, log, cwd=REPO, title="pytest", timeout=_TIMEOUT_S)
+            ui.run_logged(ui.Command(words, REPO), log, title="pytest", timeout=_TIMEOUT_S)
         except PagehaulError as caught:
             error = str(caught)
         outcomes = read_junit(report.read_text(encoding="utf-8")) if report.exists() else []

@@ -16,11 +16,12 @@ from typing import Any
 from pagehaul import ui
 from pagehaul.bench.cell import Size
 from pagehaul.bench.experiment import Experiment
-from pagehaul.bench.machines.places import Place, Turn, cpu_model, memory_available_mb, parse_lines
+from pagehaul.bench.machines.places import Place, Turn, parse_lines
 from pagehaul.bench.machines.referee import Referee
-from pagehaul.guest import kvm, models, virtual_time, vm
+from pagehaul.guest import kvm, models, vm
 from pagehaul.guest.machine import Guest
-from pagehaul.host import tools
+from pagehaul.guest.task import EmulationBroke, Listener, Result, Task
+from pagehaul.host import facts, tools
 from pagehaul.kernel import build
 from pagehaul.kernel.build import Kernel
 from pagehaul.paths import cache_dir, log_dir
@@ -118,9 +119,9 @@ class Guests:
 
     def at_once(self, places: Sequence[Place], quick: bool) -> int:
         """As many as this host has CPUs and memory for."""
-        spare = memory_available_mb() - _HOST_RESERVE_MB
+        spare = facts.memory_available_mb() - _HOST_RESERVE_MB
         largest = max((self.guest(place, quick).memory_mb for place in places), default=1)
-        return max(1, min(virtual_time.host_cpus(), spare // largest))
+        return max(1, min(facts.cpus(), spare // largest))
 
     def guest(self, place: Place, quick: bool) -> Guest:
         """Return the machine that a place is."""
@@ -150,7 +151,7 @@ class Guests:
 
     def _full_memory_mb(self) -> int:
         """Return MiB of a guest of a full run, of which there are two at a time, or all kernels."""
-        spare = (memory_available_mb() - _HOST_RESERVE_MB) // max(2, len(self.images))
+        spare = (facts.memory_available_mb() - _HOST_RESERVE_MB) // max(2, len(self.images))
         return next((mb for mb in _FULL_GUEST_MB if mb <= spare), _FULL_GUEST_MB[-1])
 
     def size(self, place: Place, quick: bool) -> Size:
@@ -189,13 +190,13 @@ class Guests:
             try:
                 boot = _Boot(self, place, quick, turns, timeout, on_new_line, stop)
                 return boot.alone() if place.independent else boot.together()
-            except vm.EmulationBroke:
+            except EmulationBroke:
                 if attempt == _ATTEMPTS:
                     raise
                 ui.console.print("The emulation broke a guest; once more")
         raise AssertionError("not reached")
 
-    def describe(self, kernel: str, place: Place, guest: Guest, result: vm.Result) -> None:
+    def describe(self, kernel: str, place: Place, guest: Guest, result: Result) -> None:
         """Note what a guest was."""
         known = self.described.setdefault(
             place.kind,
@@ -227,7 +228,7 @@ class Guests:
                 for name in ("slices", "forced")
             },
             "kernels": {name: kernel.release for name, kernel in self.images.items()},
-            "host": {"cpu": cpu_model(), "cpus": os.cpu_count()},
+            "host": {"cpu": facts.cpu_model(), "cpus": os.cpu_count()},
         }
 
 
@@ -266,7 +267,7 @@ class _Boot:
         with TemporaryDirectory(prefix="turns-", dir=cache_dir()) as name:
             referee = Referee(Path(name), self.turns)
 
-            def boot(kernel: str) -> vm.Result:
+            def boot(kernel: str) -> Result:
                 def listen(stream: str, data: bytes) -> None:
                     if stream == "stderr" and _READY in data:
                         referee.ready(kernel)
@@ -295,7 +296,7 @@ class _Boot:
         guest: Guest,
         listen: Callable[[str, bytes], None],
         waits_in: Path | None = None,
-    ) -> vm.Result:
+    ) -> Result:
         name = _name(kernel, self.place)
         if self.guests.profile is not None and guest.model is not None:
             guest = replace(guest, profile=self.guests.profile / f"{name}.txt")
@@ -304,15 +305,16 @@ class _Boot:
         return vm.run(
             self.guests.images[kernel],
             guest,
-            self._command(kernel, guest, waits_in),
-            timeout=self.timeout,
+            Task(
+                self._command(kernel, guest, waits_in),
+                self.timeout,
+                stdin="".join(f"{line}\n" for line in mine),
+                watched=[] if waits_in is None else [waits_in],
+                files=self._files(kernel, mine) if guest.model is not None else None,
+            ),
             # Several guests may be booted in the same second.
             log=log_dir() / f"bench-{name}-{now}-{os.getpid()}.log",
-            stdin="".join(f"{line}\n" for line in mine),
-            on_output=listen,
-            watched=[] if waits_in is None else [waits_in],
-            files=self._files(kernel, mine) if guest.model is not None else None,
-            stop=self.stop,
+            listener=Listener(listen, stop=self.stop),
         )
 
     def _files(self, kernel: str, lines: Sequence[str]) -> list[Path] | None:
@@ -340,7 +342,7 @@ class _Boot:
             return with_channels(self.guests.images[kernel], guest, self.place, command)
         return command
 
-    def _lines(self, guest: Guest, results: dict[str, vm.Result]) -> _Lines:
+    def _lines(self, guest: Guest, results: dict[str, Result]) -> _Lines:
         lines: _Lines = []
         for kernel, found in results.items():
             self.guests.describe(kernel, self.place, guest, found)

@@ -2,11 +2,8 @@
 """What a machine of the benchmark is asked for, and what it answers."""
 
 import json
-import platform
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
@@ -85,18 +82,6 @@ class Machine(Protocol):
 
     def environment(self) -> dict[str, Any]:
         """Return what a reader of the results has to know about it."""
-
-
-def memory_available_mb() -> int:
-    """MiB that this host can give away."""
-    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
-    return int(found[1]) // 1024 if found else 0
-
-
-def cpu_model() -> str:
-    """Name of this host's processor."""
-    found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
-    return found[1] if found else platform.machine()
 
 
 def parse_lines(stdout: str, returncode: int, stderr: str, log: str) -> list[dict[str, Any]]:

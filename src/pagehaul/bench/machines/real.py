@@ -13,8 +13,9 @@ from typing import Any
 
 from pagehaul.bench.cell import DCBM, Size
 from pagehaul.bench.experiment import Experiment
-from pagehaul.bench.machines.places import Place, Turn, cpu_model, parse_lines
+from pagehaul.bench.machines.places import Place, Turn, parse_lines
 from pagehaul.errors import PagehaulError
+from pagehaul.host import facts
 
 _NODES = Path("/sys/devices/system/node")
 _MIGRATE_COPY = Path("/sys/kernel/mm/migrate_copy")
@@ -133,7 +134,7 @@ class Host:
         return {
             "machines": dict.fromkeys(self._kinds(), here),
             "kernels": {self.kernels()[0]: platform.release()},
-            "host": {"cpu": cpu_model(), "cpus": os.cpu_count()},
+            "host": {"cpu": facts.cpu_model(), "cpus": os.cpu_count()},
         }
 
 

@@ -9,10 +9,13 @@ our selftests and our modules.
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
-from pagehaul.guest import cprogs, initramfs
+from pagehaul.guest import command_line, cprogs, initramfs, qemu_options, script
+from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import Task
 from pagehaul.host import debian, tools
 from pagehaul.kernel.build import Kernel, modules
 
@@ -21,8 +24,42 @@ CPUS = 2
 _BOARD_CPUS = 4
 
 
+def environment() -> None:
+    """Return that of this process: there is nothing to add."""
+
+
+def prepare(kernel: Kernel, guest: Guest) -> Guest:
+    """Return `guest` as it can be had; PagehaulError if it cannot."""
+    if guest.model is not None:
+        raise PagehaulError(f"no virtual time on {kernel.arch.name}")
+    for group in kernel.arch.guest:
+        tools.need_for(group)
+    _check(guest)
+    guest.check_fits()
+    return replace(guest, accel="tcg")
+
+
+def _check(guest: Guest) -> None:
+    """Raise PagehaulError for a machine that the board for arm64 cannot be."""
+    if guest.cpus != CPUS:
+        raise PagehaulError(f"a guest for arm64 has {CPUS} CPUs")
+    if guest.memory_only_nodes or guest.topology is not None:
+        raise PagehaulError("a guest for arm64 has neither a topology nor nodes without CPUs")
+    if guest.accel == "kvm":
+        raise PagehaulError("a guest for arm64 is emulated: leave --accel out")
+
+
+def boot(kernel: Kernel, guest: Guest, task: Task, work: Path) -> list[str]:
+    """Return the command that boots a guest that does `task`; its files are in `work`."""
+    archive = make_initramfs(kernel, script.texts(task), work)
+    words = command_line.words(kernel, guest)
+    program, *options = command(kernel, guest.nodes, guest.memory_mb, words, archive)
+    ports = qemu_options.ports(work, "virtio-serial-device")
+    return [str(script.wrapper(work, program)), *options, *ports]
+
+
 def command(
-    kernel: Kernel, nodes: int, memory_mb: int, words: Sequence[str], initramfs: Path
+    kernel: Kernel, nodes: int, memory_mb: int, words: Sequence[str], archive: Path
 ) -> list[str]:
     """Return the command that boots `kernel`; its console is on stdout.
 
@@ -44,7 +81,7 @@ def command(
         *("-smp", str(_BOARD_CPUS)),
         *("-m", f"{memory_mb}M"),
         *("-kernel", str(kernel.image)),
-        *("-initrd", str(initramfs)),
+        *("-initrd", str(archive)),
         *("-append", " ".join([*parameters, *words])),
     ]
 
