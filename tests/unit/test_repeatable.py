@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from pagehaul.bench.results import Integrity, Results, Row
-from pagehaul.suites import repeatable
+from pagehaul.suites.all import repeatable
 from pagehaul.suites.outcomes import Status
 
 

@@ -24,7 +24,8 @@ from pagehaul.host import tools
 from pagehaul.kernel import bases, build
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.build import Kernel
-from pagehaul.suites import arm64, figures, guests, lint, registry, tap, unit
+from pagehaul.suites import both, figures, ours, programs, registry, sources, tap, together
+from pagehaul.suites.all import arm64, mm_selftests, move, unit
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary
 from pagehaul.suites.running import run_suites
 
@@ -195,7 +196,7 @@ def test_a_variant_that_looks_for_mistakes_gets_time_and_memory(
     monkeypatch.setattr(vm, "run", run)
     for variant in ("pagehaul", "debug"):
         kernel = replace(KERNEL, variant=variant)
-        guests.run_programs("suite", kernel, Guest(memory_mb=2048), PROGRAMS)
+        programs.run_programs("suite", kernel, Guest(memory_mb=2048), PROGRAMS)
     (time, memory), (debug_time, debug_memory) = given
     assert debug_time > time
     assert debug_memory > memory == 2048
@@ -225,7 +226,7 @@ def test_only_ci_gets_a_browser(
     monkeypatch.setenv("CI", ci)
     monkeypatch.setattr(tools, "need_for", groups.append)
     monkeypatch.setattr(unit.ui, "run_logged", lambda *_, **__: None)
-    assert [outcome.status for outcome in unit.run()] == [Status.FAILED]
+    assert [outcome.status for outcome in unit.SUITE()] == [Status.FAILED]
     assert groups == wanted
 
 
@@ -252,7 +253,7 @@ def test_junit() -> None:
     ],
 )
 def test_compare(reference: Outcome | None, ours: Outcome | None, status: Status) -> None:
-    assert guests.compare("a", reference, ours).status is status
+    assert both.compare("a", reference, ours).status is status
 
 
 def row(kernel: str, method: str, instructions: float | None, folios: int = 8192) -> Row:
@@ -433,7 +434,7 @@ def guest_that_prints(
 
 
 KERNEL = Kernel("vanilla", Path("t"), Path("i"), Path("c"), "6.12")
-PROGRAMS = [guests.Program("one", "./one"), guests.Program("two", "./two")]
+PROGRAMS = [programs.Program("one", "./one"), programs.Program("two", "./two")]
 
 
 def run_two(outcomes: dict[str, list[Outcome]]) -> list[tuple[str, str, str]]:
@@ -452,7 +453,7 @@ def test_programs_of_a_guest(monkeypatch: pytest.MonkeyPatch, cache: Path) -> No
     commands = guest_that_prints(
         monkeypatch, ends("1..1\nok 1 a", 0) + ends("1..1\nnot ok 1 b\n", 1)
     )
-    outcomes = guests.run_programs("suite", KERNEL, Guest(), PROGRAMS)
+    outcomes = programs.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert run_two(outcomes) == [("one", "a", "passed"), ("two", "b", "failed")]
     assert "./one" in commands[0][-1]
 
@@ -461,8 +462,8 @@ def test_the_script_of_a_guest_reports_exit_statuses(
     monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     commands = guest_that_prints(monkeypatch, "")
-    programs = [guests.Program("one", "printf 'ok 1 x'; exit 3"), guests.Program("two", "true")]
-    guests.run_programs("suite", KERNEL, Guest(), programs)
+    wanted = [programs.Program("one", "printf 'ok 1 x'; exit 3"), programs.Program("two", "true")]
+    programs.run_programs("suite", KERNEL, Guest(), wanted)
     script = list(commands[0])
     output = subprocess.run(script, capture_output=True, text=True, check=False).stdout
     assert re.findall(r"^@pagehaul end (\d+)$", output, re.M) == ["3", "0"]
@@ -473,7 +474,7 @@ def test_a_program_that_fails_without_a_failed_test(
     monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     guest_that_prints(monkeypatch, ends("1..1\nok 1 a", 139) + ends("1..1\nok 1 b", 0))
-    outcomes = guests.run_programs("suite", KERNEL, Guest(), PROGRAMS)
+    outcomes = programs.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert ("one", "exit status", "failed") in run_two(outcomes)
 
 
@@ -482,7 +483,7 @@ def test_a_guest_that_dies_fails_what_had_not_ended(
 ) -> None:
     output = ends("1..1\nok 1 a", 0) + "@pagehaul begin\n1..2\nok 1 b\n"
     guest_that_prints(monkeypatch, output, "Kernel panic")
-    outcomes = guests.run_programs("suite", KERNEL, Guest(), PROGRAMS)
+    outcomes = programs.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert run_two(outcomes) == [
         ("one", "a", "passed"),
         ("two", "b", "passed"),
@@ -497,7 +498,7 @@ def test_a_warning_in_the_kernel_log_fails_though_all_tests_passed(
 ) -> None:
     output = ends("1..1\nok 1 a", 0) + ends("1..1\nok 1 b", 0)
     guest_that_prints(monkeypatch, output, "WARNING: lock held")
-    outcomes = guests.run_programs("suite", KERNEL, Guest(), PROGRAMS)
+    outcomes = programs.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert ("guest", "kernel log", "failed") in run_two(outcomes)
 
 
@@ -513,11 +514,13 @@ mm/migrate.c:99:5: warning: context imbalance in 'g' - unexpected unlock
 
 
 def test_compiler_warnings_are_compared_without_their_lines() -> None:
-    warnings = lint.find_warnings(COMPILER)
+    warnings = sources.find_warnings(COMPILER)
     assert len(warnings) == 4
     moved = COMPILER.replace("migrate.c:10:", "migrate.c:20:").replace("migrate.c:99:", "m.c:1:")
-    assert len(lint.find_warnings(moved) - warnings) == 1
-    ours, new = lint.judge_warnings(lint.find_warnings("mm/migrate.c:9:9: warning: old"), warnings)
+    assert len(sources.find_warnings(moved) - warnings) == 1
+    ours, new = sources.judge_warnings(
+        sources.find_warnings("mm/migrate.c:9:9: warning: old"), warnings
+    )
     assert ours.status is Status.FAILED
     assert "job.c" in ours.why and "migrate_copy.h" in ours.why
     assert new.status is Status.FAILED
@@ -525,12 +528,12 @@ def test_compiler_warnings_are_compared_without_their_lines() -> None:
 
 
 def test_old_warnings_of_the_kernel_pass() -> None:
-    old = lint.find_warnings("mm/migrate.c:9:9: warning: old")
-    assert [each.status for each in lint.judge_warnings(old, old)] == [Status.PASSED] * 2
+    old = sources.find_warnings("mm/migrate.c:9:9: warning: old")
+    assert [each.status for each in sources.judge_warnings(old, old)] == [Status.PASSED] * 2
 
 
 def test_every_kernel_file_and_patch_is_checked() -> None:
-    names = [str(path) for path in lint.kernel_sources()]
+    names = [str(path) for path in sources.kernel_sources()]
     assert any(name.endswith("mm/migrate_copy/batch.c") for name in names)
     assert any(name.endswith("migrate_copy/migrate_content.c") for name in names)
     assert any(name.endswith("mm/migrate.h") for name in names)
@@ -538,7 +541,7 @@ def test_every_kernel_file_and_patch_is_checked() -> None:
 
 @pytest.mark.parametrize("name", bases.names())
 def test_every_patched_object_is_compiled(name: str) -> None:
-    found = lint.patched_objects(bases.get(name))
+    found = sources.patched_objects(bases.get(name))
     assert "mm/migrate.o" in found and "mm/mempolicy.o" in found
     assert all(each.endswith(".o") for each in found)
     # Ours are compiled anyway.
@@ -589,21 +592,21 @@ def test_what_differs_once_is_decided_by_three_runs() -> None:
     """A test that depends on time fails on any kernel now and then."""
     good = results_of("passed", "passed")
     runs = [[results_of("passed", "failed"), good], [good, good], [good, good]]
-    outcomes = guests.compare_runs(lambda: runs.pop(0))
+    outcomes = both.compare_runs(lambda: runs.pop(0))
     assert [each.status for each in outcomes] == [Status.PASSED] * 2
     assert not runs
 
 
 def test_what_differs_always_fails() -> None:
     run = [results_of("passed", "passed"), results_of("passed", "failed")]
-    outcomes = guests.compare_runs(lambda: run)
+    outcomes = both.compare_runs(lambda: run)
     assert [each.status for each in outcomes] == [Status.PASSED, Status.FAILED]
 
 
 def test_what_agrees_is_run_once() -> None:
     same = results_of("passed", "failed", "skipped")
     runs = [[same, same]]
-    outcomes = guests.compare_runs(lambda: runs.pop(0))
+    outcomes = both.compare_runs(lambda: runs.pop(0))
     assert [each.status for each in outcomes] == [Status.PASSED, Status.SKIPPED, Status.SKIPPED]
 
 
@@ -616,7 +619,7 @@ def test_what_ends_one_stops_the_others() -> None:
         raise PagehaulError("no memory")
 
     with pytest.raises(PagehaulError, match="no memory"):
-        guests.at_once([end, wait], 2)
+        together.at_once([end, wait], 2)
 
 
 def test_works_at_once_give_their_results_in_order() -> None:
@@ -630,7 +633,7 @@ def test_works_at_once_give_their_results_in_order() -> None:
         first_may_end.set()
         return 2
 
-    assert guests.at_once([first, second], 2) == [1, 2]
+    assert together.at_once([first, second], 2) == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -651,7 +654,7 @@ def test_the_kernels_own_tests_run_on_both_kernels(
     monkeypatch.setattr(tools, "require", lambda *packages: None)
     monkeypatch.setattr(build, "build", lambda variant, base: replace(KERNEL, variant=variant))
     monkeypatch.setattr(cprogs, "selftests", lambda *words: cache)
-    outcomes = guests.mm_selftests(ours)
+    outcomes = mm_selftests.SUITE(ours)
     assert {outcome.status for outcome in outcomes} == {Status.PASSED}
     for variant in (reference, ours):
         scripts = "".join(script for name, script in booted if name == variant)
@@ -662,7 +665,7 @@ def test_the_kernels_own_tests_run_on_both_kernels(
 
 def test_names_that_a_program_repeats_stay_apart() -> None:
     text = "1..4\nok 1 same\nnot ok 2 same\nok 3 # SKIP no file\nok 4 # SKIP no file\nok 4 same\n"
-    names = [name for name, _ in guests.named("p", tap.parse(text))]
+    names = [name for name, _ in both.named("p", tap.parse(text))]
     assert names == ["p: same", "p: same (2)", "p: test 3", "p: test 4", "p: same (3)"]
 
 
@@ -681,7 +684,7 @@ def test_arm64_is_tested_with_both_sizes_of_pages(
         build, "build", lambda variant, base, arch: replace(KERNEL, variant=variant, arch=arch)
     )
     monkeypatch.setattr(build, "read_options", lambda config: {"KUNIT_DEBUGFS": "y"})
-    outcomes = arm64.run()
+    outcomes = arm64.SUITE()
     for name in ("arm64", "arm64-64k"):
         scripts = "".join(script for booted_name, script in booted if booted_name == name)
         for what in ("kunit", "migrate_errors", "migrate_status", "migrate_content", "dcbm.ko"):
@@ -704,11 +707,12 @@ def test_on_the_other_bases_our_kernel_is_tested_alone(
     def nothing(works: Sequence[object], *_: object) -> list[Outcome]:
         return [passed("a work")] * len(works)
 
-    monkeypatch.setattr(guests.build, "build", build_one)
-    monkeypatch.setattr(guests.cprogs, "selftests", lambda *_: tmp_path)
-    monkeypatch.setattr(guests.cprogs, "build_static", lambda *_: tmp_path)
-    monkeypatch.setattr(guests.tools, "need_for", lambda *_: None)
-    monkeypatch.setattr(guests, "_all_at_once", nothing)
+    monkeypatch.setattr(build, "build", build_one)
+    monkeypatch.setattr(cprogs, "selftests", lambda *_: tmp_path)
+    monkeypatch.setattr(cprogs, "build_static", lambda *_: tmp_path)
+    monkeypatch.setattr(tools, "need_for", lambda *_: None)
+    monkeypatch.setattr(ours, "all_at_once", nothing)
+    monkeypatch.setattr(move, "all_at_once", nothing)
     other = bases.get(bases.names()[1])
     for name in ("errors", "status", "move"):
         beside = len(registry.SUITES[name](base=other))

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `arm64` suite: another architecture, base pages of 4 and 64 KB, a driver for a DMA device."""
+"""Another architecture, base pages of 4 and 64 KB, a driver for a DMA device.
+
+It installs a cross compiler and builds two more kernels, which would take as long as half of the
+rest, so that it runs on request only.
+"""
 
 from pagehaul.guest.boards.arm64 import CPUS
 from pagehaul.guest.machine import Guest
 from pagehaul.kernel import build
 from pagehaul.kernel.arches import ARM64, ARM64_64K, Arch
-from pagehaul.kernel.bases import Base
-from pagehaul.suites.guests import Program, flat, run_kunit, run_programs
 from pagehaul.suites.outcomes import Outcome
+from pagehaul.suites.programs import Program, flat, run_kunit, run_programs
+from pagehaul.suites.suite import Subject, Suite
 
 # The lists of the status tests have 6,144 pages, and some are mapped beside as many others: a node
 # needs room for that with pages of 64 KB.
@@ -42,12 +46,15 @@ def _programs(arch: Arch) -> dict[str, tuple[Program, ...]]:
     }
 
 
-def run(base: Base | None = None) -> list[Outcome]:
+def _work(subject: Subject) -> list[Outcome]:
     """Check copies by CPUs and by DMA channels, with each size of base pages."""
     outcomes: list[Outcome] = []
     for arch in _WAYS:
-        kernel = build.build("pagehaul", base, arch=arch)
+        kernel = build.build("pagehaul", subject.base, arch=arch)
         outcomes += run_kunit(kernel, _GUEST)
         for name, programs in _programs(arch).items():
             outcomes += flat(run_programs(name, kernel, _GUEST, programs), kernel)
     return outcomes
+
+
+SUITE = Suite("arm64", 240, _work, on_request=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The suite that holds the simulator to its promise: a busy host measures what an idle one does."""
+"""The simulator keeps its promise: a busy host measures what an idle one does."""
 
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -17,6 +17,7 @@ from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO
 from pagehaul.suites.outcomes import Outcome, failed, verdict
+from pagehaul.suites.suite import Subject, Suite
 from pagehaul.ui import kill_group
 
 # How far two runs of a cell may be apart, and the part of all turns that may end by force.
@@ -67,12 +68,12 @@ def _measure(base: Base | None) -> Results:
     return measure([_EXPERIMENT], machine, quick=True, on_part=lambda *_: None)
 
 
-def run(base: Base | None = None) -> list[Outcome]:
+def _work(subject: Subject) -> list[Outcome]:
     """Measure some cells on this host as it is, and again while it is busy."""
     tools.require("stress-ng")
-    first = _measure(base)
+    first = _measure(subject.base)
     with _busy_host():
-        second = _measure(base)
+        second = _measure(subject.base)
     return [*check_rows(first.rows, second.rows), check_forced(first), check_forced(second)]
 
 
@@ -108,3 +109,6 @@ def check_forced(results: Results) -> Outcome:
 def _name(row: Row) -> str:
     label = shape_label(row.folio_kb, row.folios)
     return f"repeats within {MOST_APART:.0%}: {label}, {row.method} {row.threads} on {row.kernel}"
+
+
+SUITE = Suite("repeatable", 200, _work)

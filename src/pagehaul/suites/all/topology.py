@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `topology` suite: machines with many CPUs, caches and nodes, and with nodes without CPUs."""
+"""Machines with many CPUs, caches and nodes, and with nodes without CPUs."""
 
 import shlex
 
@@ -7,9 +7,9 @@ from pagehaul.guest.cprogs import selftests
 from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
 from pagehaul.kernel import build
-from pagehaul.kernel.bases import Base
-from pagehaul.suites.guests import Program, run_kunit, run_programs
 from pagehaul.suites.outcomes import Outcome, prefixed
+from pagehaul.suites.programs import Program, run_kunit, run_programs
+from pagehaul.suites.suite import Subject, Suite
 
 # Two caches of two cores of two threads on one node, and memory far away from them; and four nodes
 # with far more CPUs than a small host has. Movable memory is what can be taken offline.
@@ -73,10 +73,10 @@ _RUNS = {
 }
 
 
-def run(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
+def _work(subject: Subject) -> list[Outcome]:
     """Check who helps, and that pages stay right, in each of the guests."""
     tools.require("e2fsprogs", "xfsprogs")
-    kernel = build.build(ours, base)
+    kernel = build.build(subject.ours, subject.base)
     names = {name for _, runs in _RUNS.values() for name in runs}
     directory = selftests(kernel.tree, "migrate_copy", sorted(names))
     outcomes: list[Outcome] = []
@@ -92,3 +92,6 @@ def run(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
         for label, found in run_programs(suite, kernel, guest, programs).items():
             outcomes += prefixed(f"{name}: {label}: ", found)
     return outcomes + prefixed("nodes: ", run_kunit(kernel, _NODES, "topology-kunit"))
+
+
+SUITE = Suite("topology", 170, _work, of_variants=True)

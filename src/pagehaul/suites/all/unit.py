@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `unit` suite: the tests of the tool, which need no kernel."""
+"""The tests of the tool, which need no kernel."""
 
 import os
 import sys
@@ -10,15 +10,16 @@ from xml.etree import ElementTree
 from pagehaul import ui
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
-from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, failed, passed, skipped
+from pagehaul.suites.suite import Subject, Suite
 
 _TIMEOUT_S = 900.0
 
 
-def run(base: Base | None = None) -> list[Outcome]:
-    """Run pytest on tests/unit, which is the same for each base."""
+def _work(subject: Subject) -> list[Outcome]:
+    """Run pytest on tests/unit, which is the same for each kernel."""
+    del subject
     tools.need_for("unit")
     # A browser is large: where nobody is there to ask, as in CI, the page is looked at as well.
     if os.environ.get("CI"):
@@ -53,3 +54,6 @@ def read_junit(text: str) -> list[Outcome]:
         else:
             outcomes.append(passed(name))
     return outcomes
+
+
+SUITE = Suite("unit", 10, _work)

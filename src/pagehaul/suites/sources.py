@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `lint` suite: what tools can say of the sources without running them."""
+"""What tools can say of the sources without running them."""
 
 import os
 import re
@@ -32,8 +32,8 @@ _OUR_FILES = re.compile(
 _TIMEOUT_S = 900.0
 
 
-def run(base: Base | None = None) -> list[Outcome]:
-    """Run all of them."""
+def linted(base: Base | None = None) -> list[Outcome]:
+    """Ask all of them."""
     tools.need_for("build")
     tools.need_for("check")
     (log_dir() / "test-lint.log").write_text("", encoding="utf-8")

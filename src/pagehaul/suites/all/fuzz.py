@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `fuzz` suite: what nobody means, asked of the system calls and written into the knobs."""
+"""What nobody means, asked of the system calls and written into the knobs."""
 
 import shlex
 from dataclasses import replace
@@ -7,10 +7,10 @@ from dataclasses import replace
 from pagehaul.guest import cprogs
 from pagehaul.host import tools
 from pagehaul.kernel import build
-from pagehaul.kernel.bases import Base
 from pagehaul.kernel.build import DEBUG_VARIANTS
-from pagehaul.suites.guests import GUEST, Program, flat, run_programs
 from pagehaul.suites.outcomes import Outcome
+from pagehaul.suites.programs import GUEST, Program, flat, run_programs
+from pagehaul.suites.suite import Subject, Suite
 
 # Seconds, and those on a kernel that looks for mistakes.
 _KNOBS_S = (20, 120)
@@ -41,11 +41,11 @@ done
 """
 
 
-def run(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
+def _work(subject: Subject) -> list[Outcome]:
     """Fuzz the knobs as root and the system calls as nobody; the kernel has to stay well."""
     tools.require("trinity")
-    kernel = build.build(ours, base)
-    slow = ours in DEBUG_VARIANTS
+    kernel = build.build(subject.ours, subject.base)
+    slow = subject.ours in DEBUG_VARIANTS
     directory = cprogs.selftests(kernel.tree, "migrate_copy", ["migrate_fuzz"])
     knobs = [str(directory / "migrate_fuzz"), "-t", str(_KNOBS_S[slow]), "-s", str(_SEED)]
     knobs += build.module_options(kernel)
@@ -60,3 +60,6 @@ def run(ours: str = "pagehaul", base: Base | None = None) -> list[Outcome]:
     # Many of the knobs make the kernel patch its code, while memory moves.
     guest = replace(GUEST, in_turn=True)
     return flat(run_programs("fuzz", kernel, guest, programs), kernel)
+
+
+SUITE = Suite("fuzz", 160, _work, of_variants=True)
