@@ -17,9 +17,9 @@ import pytest
 from pagehaul.bench import measuring, plan
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.cell import Cell, Shape, Size
+from pagehaul.bench.choices import forced
 from pagehaul.bench.experiment import Experiment
-from pagehaul.bench.experiments import policy
-from pagehaul.bench.machines import real
+from pagehaul.bench.machines import real, setup
 from pagehaul.bench.machines.places import Place, Turn, parse_lines
 from pagehaul.bench.machines.real import Host
 from pagehaul.bench.machines.referee import Referee
@@ -474,7 +474,7 @@ def test_results_are_kept_and_end_with_a_verdict(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
-    monkeypatch.setattr(bench, "Host", lambda _: Model())
+    monkeypatch.setattr(setup, "Host", lambda _: Model())
     assert bench.run(arguments(experiment=["classic"], host=True)) == 0
     (path,) = (cache / "results").iterdir()
     kept = load(path)
@@ -655,16 +655,16 @@ def test_policy_forces_what_is_fixed_and_lets_the_kernel_choose_beside_it() -> N
 def test_there_is_a_chunk_for_each_cpu_that_is_forced(
     shape: Shape, threads: int, chunk_kb: int
 ) -> None:
-    assert policy.forced(shape, threads)["chunk_kb"] == str(chunk_kb)
+    assert forced(shape, threads)["chunk_kb"] == str(chunk_kb)
 
 
 def test_packages_of_what_is_measured_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(bench.tools, "require", lambda *names: asked.extend(names))
+    monkeypatch.setattr(setup.tools, "require", lambda *names: asked.extend(names))
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
-    monkeypatch.setattr(bench, "Host", lambda _: Model())
+    monkeypatch.setattr(setup, "Host", lambda _: Model())
     for names, packages in ((["classic"], []), (["busy"], ["stress-ng"])):
         args = arguments(experiment=names, host=True)
         assert bench.run(args) == 0
@@ -761,7 +761,7 @@ def test_the_exit_status_tells_of_wrong_content(
     mismatches: int, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
-    monkeypatch.setattr(bench, "Host", lambda _: Model(mismatches=mismatches))
+    monkeypatch.setattr(setup, "Host", lambda _: Model(mismatches=mismatches))
     args = arguments(experiment=["classic"], json=tmp_path / "r.json", host=True)
     assert bench.run(args) == code
     # 2 shapes by 3 methods, in every round and boot.

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from test_bench import Model, measure
 
-from pagehaul.bench import fault_tables, kernbench, means, plan, published, tables
+from pagehaul.bench import fault_tables, kept_compound, kernbench, means, plan, published, tables
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.cell import Size
-from pagehaul.bench.experiments import pcp_compound
 from pagehaul.bench.machines.places import Place, parse_lines
 from pagehaul.bench.plan import effort_of
 from pagehaul.errors import PagehaulError
@@ -154,7 +153,7 @@ def test_a_change_is_marked_when_it_is_more_than_chance() -> None:
 def test_published_figures_are_found() -> None:
     assert published.by_fault_latency()[24] == (14911.65, 11619.55)
     assert set(published.by_fault_latency()) == {1, 3, 5, 7, 12, 18, 24, 30, 32}
-    for sizes in pcp_compound.SIZES:
+    for sizes in kept_compound.SIZES:
         assert len(published.by_kept_compound(f"PFT, {sizes}")) == 28
     assert published.by_kept_compound("kernbench, 16kB")["syst-24"] == (1784.03, 1837.13)
 

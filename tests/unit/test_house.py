@@ -21,6 +21,7 @@ LONG = {"pagehaul.bench.results"}
 
 # Modules that import all modules of a room by their names: there is no statement for that.
 BY_NAME = {
+    "pagehaul.bench.catalogue": "pagehaul.bench.experiments",
     "pagehaul.cli.verbs": "pagehaul.cli",
     "pagehaul.suites.registry": "pagehaul.suites.all",
 }

@@ -11,7 +11,7 @@ from test_report import results, row
 from test_virtual_tables import cell, ran, vanilla
 
 from pagehaul.bench import quantities
-from pagehaul.bench.experiments.policy import AUTOMATIC
+from pagehaul.bench.choices import AUTOMATIC
 from pagehaul.bench.labels import Column
 from pagehaul.bench.results import Results, Row, compare
 from pagehaul.bench.tables import by_model

@@ -11,7 +11,7 @@ import pytest
 from whole_run import whole_run
 
 from pagehaul.bench.cell import Shape
-from pagehaul.bench.experiments.policy import AUTOMATIC, forced
+from pagehaul.bench.choices import AUTOMATIC, forced
 from pagehaul.bench.labels import shape_label
 from pagehaul.bench.published_tables import published_table
 from pagehaul.bench.results import (

@@ -9,7 +9,7 @@ from test_report import results as host_results
 from test_report import row
 
 from pagehaul.bench.cell import Shape
-from pagehaul.bench.experiments.policy import AUTOMATIC, forced
+from pagehaul.bench.choices import AUTOMATIC, forced
 from pagehaul.bench.results import Hog, Integrity, Results, Row, Statement, Touch, Touches, compare
 from pagehaul.guest import models
 from pagehaul.report import terminal, verdict

@@ -13,7 +13,7 @@ from test_verdict import RIGHT, cell, ran, vanilla
 
 from pagehaul.bench import judge_tables, published, scaling, validation
 from pagehaul.bench.captions import MARK
-from pagehaul.bench.experiments.policy import AUTOMATIC
+from pagehaul.bench.choices import AUTOMATIC
 from pagehaul.bench.labels import Table
 from pagehaul.bench.published_tables import published_table
 from pagehaul.bench.results import Faults, Hog, Results, Row, Touch, Touches

@@ -1,58 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The experiments of the benchmark."""
+"""Which experiments there are: one for each module of bench/experiments/."""
 
+import importlib
+import pkgutil
+
+from pagehaul.bench import experiments
 from pagehaul.bench.experiment import Experiment
-from pagehaul.bench.experiments import (
-    busy,
-    callers,
-    classic,
-    compaction_latency,
-    dma,
-    first_folio,
-    folio_count,
-    folio_size,
-    hugetlb,
-    judge,
-    non_temporal,
-    path_length,
-    pcp_compound,
-    placement,
-    policy,
-    reasons,
-    scaling,
-    stall,
-    validation,
-)
+
+
+def _found() -> list[Experiment]:
+    path, prefix = experiments.__path__, f"{experiments.__name__}."
+    names = [each.name for each in pkgutil.iter_modules(path, prefix)]
+    found: list[Experiment] = [importlib.import_module(name).EXPERIMENT for name in names]
+    return sorted(found, key=lambda experiment: experiment.place)
+
 
 # In the order in which they are printed. path-length needs machines of its own and two boots only:
 # its table is the first that a user sees.
-EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment
-    for experiment in (
-        path_length.EXPERIMENT,
-        scaling.EXPERIMENT,
-        folio_count.EXPERIMENT,
-        folio_size.EXPERIMENT,
-        classic.EXPERIMENT,
-        callers.EXPERIMENT,
-        hugetlb.EXPERIMENT,
-        policy.EXPERIMENT,
-        stall.EXPERIMENT,
-        first_folio.EXPERIMENT,
-        busy.EXPERIMENT,
-        non_temporal.EXPERIMENT,
-        placement.EXPERIMENT,
-        reasons.EXPERIMENT,
-        compaction_latency.EXPERIMENT,
-        pcp_compound.PFT,
-        pcp_compound.KERNBENCH,
-        dma.FOLIO_SIZE,
-        dma.FOLIO_COUNT,
-        dma.HYBRID,
-        dma.CPU_FREED,
-        pcp_compound.PFT_PATH_LENGTH,
-        busy.COUNTED_EXPERIMENT,
-        validation.EXPERIMENT,
-        judge.EXPERIMENT,
-    )
-}
+EXPERIMENTS = {experiment.name: experiment for experiment in _found()}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pagehaul.bench.cell import Cell, Size
+from pagehaul.kernel.build import Kernel
 
 # CPUs of the machines of virtual time.
 CPUS = (1, 2, 4, 8, 16)
@@ -22,15 +23,19 @@ class Experiment:
     In virtual time it is measured on machines of so many CPUs each, in a quick run of quick_cpus,
     and on those of the named machine models, where it does not matter which the run is for. One
     that is about_caches is left out then: none are modelled.
+    place is where it stands among the others: they are printed from the lowest place to the
+    highest.
     packages are those of Debian whose programs it runs. One that is guest_only does what no
     machine should suffer that is used for something else. One that is on_request is measured only
-    when it is named. kernels are those that it needs besides vanilla's and Pagehaul's.
+    when it is named. kernels are those that it needs besides vanilla's and Pagehaul's. prepare is
+    called, with Pagehaul's kernel and whether the run is quick, before any guest is booted.
     """
 
     name: str
     title: str
     machine: str
     cells: Callable[[Size], tuple[Cell, ...]]
+    place: int = 0
     packages: tuple[str, ...] = ()
     guest_only: bool = False
     on_request: bool = False
@@ -39,6 +44,7 @@ class Experiment:
     quick_cpus: tuple[int, ...] = CPUS
     models: tuple[str, ...] = ()
     about_caches: bool = False
+    prepare: Callable[[Kernel, bool], None] | None = None
 
     def machine_sizes(self, quick: bool) -> tuple[int, ...]:
         """Numbers of CPUs of the machines that it is measured on in virtual time."""

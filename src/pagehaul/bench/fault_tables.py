@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from statistics import fmean, harmonic_mean
 
-from pagehaul.bench import published
+from pagehaul.bench import kept_compound, published
 from pagehaul.bench.cell import BASE_PAGE
-from pagehaul.bench.experiments import compaction_latency, pcp_compound
+from pagehaul.bench.experiments import compaction_latency
 from pagehaul.bench.labels import cpus_label
 from pagehaul.bench.means import differ, interval
 from pagehaul.bench.results import Row
@@ -91,7 +91,7 @@ def _latency_cells(found: dict[str | None, Row], threads: int) -> list[str]:
 
 def _kept(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     """Return the rows of both kernels that belong together."""
-    base, other = pcp_compound.KERNELS
+    base, other = kept_compound.KERNELS
     keys = {(row.condition, row.cpus, row.threads, row.kernel): row for row in rows}
     return [
         (row, keys[row.condition, row.cpus, row.threads, other])

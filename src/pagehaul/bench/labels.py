@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pagehaul.bench.experiments.policy import AUTOMATIC, FORCED, is_forced
+from pagehaul.bench.choices import AUTOMATIC, FORCED, is_forced
 from pagehaul.bench.results import METHODS, Row
 
 # Threads of a column that has one on every CPU, or on a part of them, on machines of any size.

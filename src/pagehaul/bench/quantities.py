@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pagehaul.bench import fault_tables, judge_tables, validation
-from pagehaul.bench.experiments.dma import CPU_FREED
 from pagehaul.bench.results import Row, find_baseline
 
 
@@ -116,7 +115,7 @@ def of_experiment(experiment: str, rows: Sequence[Row]) -> tuple[Quantity, ...]:
     """Return what the rows of an experiment are drawn by, nothing for those without a picture."""
     if experiment in APART:
         return ()
-    if experiment == CPU_FREED.name:
+    if experiment == "cpu-freed":
         return (CPU_TIME,)
     for figure, quantities in _BY_FIGURE:
         if any(figure(row) is not None for row in rows):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pagehaul.bench import captions
-from pagehaul.bench.experiments.policy import AUTOMATIC
+from pagehaul.bench.choices import AUTOMATIC
 from pagehaul.bench.labels import Table, case_label, table_of
 from pagehaul.bench.results import Results, Row
 

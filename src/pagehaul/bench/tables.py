@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pagehaul.bench import captions, detail_tables, fault_tables, judge_tables, scaling, validation
-from pagehaul.bench.experiments.dma import CPU_FREED
-from pagehaul.bench.experiments.policy import AUTOMATIC
+from pagehaul.bench.choices import AUTOMATIC
 from pagehaul.bench.labels import (
     Column,
     Table,
@@ -54,7 +53,7 @@ def _maker(rows: Sequence[Row], experiment: str) -> _Maker:
         "scaling": scaling.table,
         "validation": validation.table,
         "judge": judge_tables.table,
-        CPU_FREED.name: detail_tables.cpu_table,
+        "cpu-freed": detail_tables.cpu_table,
         **dict.fromkeys(fault_tables.MAKERS, _fault_table),
     }
     if experiment in named:

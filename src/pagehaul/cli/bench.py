@@ -10,20 +10,19 @@ from tempfile import TemporaryDirectory
 from rich.markup import escape
 
 from pagehaul import ui
-from pagehaul.bench import kernbench, profiled
+from pagehaul.bench import profiled
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines import setup
 from pagehaul.bench.machines.guests import Guests
 from pagehaul.bench.machines.places import Machine
-from pagehaul.bench.machines.real import Host
 from pagehaul.bench.measuring import measure
 from pagehaul.bench.results import Results, dump
 from pagehaul.cli import options
 from pagehaul.errors import PagehaulError
-from pagehaul.guest import cprogs, models
-from pagehaul.host import tools
-from pagehaul.kernel import bases, build
-from pagehaul.paths import REPO, cache_dir
+from pagehaul.guest import models
+from pagehaul.kernel import bases
+from pagehaul.paths import cache_dir
 from pagehaul.report import page, profiles, terminal, verdict
 
 _MOST_BOOTS = 1000
@@ -104,7 +103,6 @@ def run(args: argparse.Namespace) -> int:
         return _profile(args)
     names = args.experiment or [name for name in EXPERIMENTS if name not in _on_request()]
     wanted = [experiment for name, experiment in EXPERIMENTS.items() if name in names]
-    tools.require(*(name for experiment in wanted for name in experiment.packages))
     on_part = terminal.print_tables if args.tables else _tell_part
     machine = _machine(args, wanted)
     results = measure(wanted, machine, quick=args.quick, boots=args.boots, on_part=on_part)
@@ -124,8 +122,7 @@ def _profile(args: argparse.Namespace) -> int:
     if args.host or args.experiment:
         raise PagehaulError("--profile is for a cell in a guest: no --host, no --experiment")
     wanted = profiled.experiment(args.profile)
-    machine = _machine(args, [wanted])
-    assert isinstance(machine, Guests)
+    machine = _guests(args, [wanted])
     # Only the simulator sees what each CPU does.
     machine.models = machine.models or (models.DEFAULT,)
     with TemporaryDirectory(prefix="profile-", dir=cache_dir()) as name:
@@ -146,16 +143,13 @@ def _profile(args: argparse.Namespace) -> int:
 
 def _machine(args: argparse.Namespace, wanted: list[Experiment]) -> Machine:
     if args.host:
-        return Host(cprogs.build_static(REPO / "bench") / "movebench")
-    base = bases.get(args.base)
-    more = [name for experiment in wanted for name in experiment.kernels]
-    kernels = {
-        name: build.build(name, base) for name in dict.fromkeys(("vanilla", "pagehaul", *more))
-    }
-    program = cprogs.build_static(REPO / "bench") / "movebench"
-    if any(experiment.name == "kernbench" for experiment in wanted):
-        kernbench.write_commands(kernels["pagehaul"], args.quick)
-    return Guests(program, kernels, tuple(args.cpus or ()), tuple(args.model or ()))
+        return setup.here(wanted)
+    return _guests(args, wanted)
+
+
+def _guests(args: argparse.Namespace, wanted: list[Experiment]) -> Guests:
+    guests = setup.guests(wanted, bases.get(args.base), quick=args.quick)
+    return replace(guests, cpus=tuple(args.cpus or ()), models=tuple(args.model or ()))
 
 
 def _tell_part(results: Results, experiment: str) -> None:

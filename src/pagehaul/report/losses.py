@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from pagehaul.bench.experiments.policy import AUTOMATIC
+from pagehaul.bench.choices import AUTOMATIC
 from pagehaul.bench.labels import case_label, case_text, column_label, cpus_label, shared_column_of
 from pagehaul.bench.results import Row, Statement
 

@@ -10,7 +10,7 @@ import math
 from functools import cache
 from typing import NamedTuple
 
-from pagehaul.bench.experiments.policy import AUTOMATIC
+from pagehaul.bench.choices import AUTOMATIC
 from pagehaul.bench.labels import ALL_CPUS, HALF_OF_CPUS, QUARTER_OF_CPUS, Column
 
 LIGHT_PAPER = "#fdfdfc"

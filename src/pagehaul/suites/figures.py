@@ -9,18 +9,14 @@ from tempfile import TemporaryDirectory
 from pagehaul.bench import results
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.cell import BASE_PAGE, Cell, Shape, Size, compare_methods
+from pagehaul.bench.choices import forced
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.experiments.path_length import SMALL
-from pagehaul.bench.experiments.policy import forced
 from pagehaul.bench.experiments.stall import TOUCH_US
-from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.machines import setup
 from pagehaul.bench.measuring import measure
 from pagehaul.bench.results import Results, Row, Touch, find_baseline
-from pagehaul.guest import cprogs
-from pagehaul.host import tools
-from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
-from pagehaul.paths import REPO
 from pagehaul.report import terminal
 from pagehaul.suites.outcomes import Outcome, failed, passed, verdict
 
@@ -63,10 +59,7 @@ _SMOKE = Experiment(
 
 
 def _measure(base: Base | None, *experiments: Experiment) -> Results:
-    tools.require(*(name for experiment in experiments for name in experiment.packages))
-    kernels = {name: build.build(name, base) for name in ("vanilla", "pagehaul")}
-    program = cprogs.build_static(REPO / "bench") / "movebench"
-    machine = Guests(program, kernels)
+    machine = setup.guests(experiments, base, quick=True)
     return measure(experiments, machine, quick=True, on_part=terminal.print_tables)
 
 

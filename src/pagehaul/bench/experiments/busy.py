@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A hog on every CPU: the busy tables of Yan, 2025, and what the hogs lose while memory moves.
-
-`busy-counted` has the busy cells on one CPU that counts its instructions: there nothing decides but
-the scheduler of the guest, and whatever else runs on the host is in none of the figures.
-"""
+"""A hog on every CPU: the busy tables of Yan, 2025, and what the hogs lose while memory moves."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,21 +15,6 @@ QUICK_CPUS = (4,)
 
 # What is tried besides the kernel's own settings: helpers on CPUs that are not idle.
 FURTHER_SETTINGS: tuple[Mapping[str, str], ...] = ({"priority": "high"},)
-
-
-def _counted_cells(size: Size) -> tuple[Cell, ...]:
-    shapes = [
-        Shape(folio_kb, folios) for folio_kb, row in folio_count.FULL.items() for folios in row
-    ]
-    return tuple(
-        replace(cell, condition="busy", hogs=size.cpus)
-        for shape in size.fitting(shapes)
-        for cell in (
-            *compare_methods([shape], size, ("serial", "batch")),
-            # As is the default; there is no idle CPU that could help.
-            Cell(shape, "pagehaul", "parallel", 2),
-        )
-    )
 
 
 def _cells(size: Size) -> tuple[Cell, ...]:
@@ -60,15 +41,7 @@ EXPERIMENT = Experiment(
     "Beside a hog on every CPU, and what it loses",
     "parallel",
     _cells,
-    ("stress-ng",),
+    place=110,
+    packages=("stress-ng",),
     quick_cpus=QUICK_CPUS,
-)
-
-COUNTED_EXPERIMENT = Experiment(
-    "busy-counted",
-    "Beside a hog on every CPU, in instructions",
-    "busy-icount",
-    _counted_cells,
-    ("stress-ng",),
-    on_request=True,
 )

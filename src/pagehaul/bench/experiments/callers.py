@@ -25,6 +25,7 @@ EXPERIMENT = Experiment(
     "Several callers on vanilla beside one caller on Pagehaul",
     "parallel",
     _cells,
+    place=60,
     cpus=(4, 8, 16),
     quick_cpus=(4,),
 )

@@ -15,5 +15,10 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 
 
 EXPERIMENT = Experiment(
-    "classic", "100,000 base pages and 195 huge pages", "parallel", _cells, quick_cpus=(4,)
+    "classic",
+    "100,000 base pages and 195 huge pages",
+    "parallel",
+    _cells,
+    place=50,
+    quick_cpus=(4,),
 )

@@ -59,6 +59,7 @@ EXPERIMENT = Experiment(
     "Latency of faults while memory is compacted",
     "faults",
     _cells,
+    place=150,
     guest_only=True,
     on_request=True,
     kernels=(KERNEL,),

@@ -51,5 +51,6 @@ EXPERIMENT = Experiment(
     "Until the first and the last folio are accessible again",
     "parallel",
     _cells,
+    place=100,
     quick_cpus=(8,),
 )

@@ -15,5 +15,10 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 
 
 EXPERIMENT = Experiment(
-    "folio-count", "Throughput by number of folios", "parallel", _cells, quick_cpus=(8,)
+    "folio-count",
+    "Throughput by number of folios",
+    "parallel",
+    _cells,
+    place=30,
+    quick_cpus=(8,),
 )

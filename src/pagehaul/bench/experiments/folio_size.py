@@ -20,4 +20,10 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return compare_methods(size.fitting(shapes), size)
 
 
-EXPERIMENT = Experiment("folio-size", "Throughput by folio size", "parallel", _cells)
+EXPERIMENT = Experiment(
+    "folio-size",
+    "Throughput by folio size",
+    "parallel",
+    _cells,
+    place=40,
+)

@@ -18,4 +18,11 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return cells
 
 
-EXPERIMENT = Experiment("hugetlb", "hugetlb pages", "parallel", _cells, quick_cpus=(8,))
+EXPERIMENT = Experiment(
+    "hugetlb",
+    "hugetlb pages",
+    "parallel",
+    _cells,
+    place=70,
+    quick_cpus=(8,),
+)

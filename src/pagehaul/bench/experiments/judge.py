@@ -82,7 +82,7 @@ EXPERIMENT = Experiment(
     "What each mechanism is worth",
     "dma",
     _cells,
-    (),
+    place=250,
     guest_only=True,
     on_request=True,
     kernels=(KERNEL,),

@@ -34,5 +34,6 @@ EXPERIMENT = Experiment(
     "Copies through the caches, and past them",
     "parallel",
     _cells,
+    place=120,
     about_caches=True,
 )

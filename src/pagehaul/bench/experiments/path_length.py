@@ -36,4 +36,10 @@ def _small_moves() -> tuple[Cell, ...]:
     )
 
 
-EXPERIMENT = Experiment("path-length", "Instructions per page", "icount", _cells)
+EXPERIMENT = Experiment(
+    "path-length",
+    "Instructions per page",
+    "icount",
+    _cells,
+    place=10,
+)

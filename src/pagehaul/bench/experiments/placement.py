@@ -29,6 +29,7 @@ EXPERIMENT = Experiment(
     "Helpers spread over caches, or in one first",
     "dies",
     _cells,
+    place=130,
     cpus=(4, 8, 16),
     quick_cpus=(8,),
 )

@@ -54,6 +54,7 @@ EXPERIMENT = Experiment(
     "Memory that moves by other ways than move_pages",
     "dies",
     _cells,
+    place=140,
     guest_only=True,
     quick_cpus=(8,),
 )

@@ -45,6 +45,7 @@ EXPERIMENT = Experiment(
     "One caller and its helpers, beside several callers on vanilla",
     "parallel",
     _cells,
+    place=20,
     cpus=CPUS,
     quick_cpus=QUICK_CPUS,
 )

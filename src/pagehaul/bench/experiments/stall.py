@@ -30,5 +30,6 @@ EXPERIMENT = Experiment(
     "Waits for memory that moves",
     "parallel",
     _cells,
+    place=90,
     quick_cpus=(8,),
 )

@@ -11,9 +11,9 @@ are 128 MB; and whatever its size, the kernel copies 64 folios of it at a time.
 from collections.abc import Iterable, Iterator, Mapping
 
 from pagehaul.bench.cell import DCBM, PAGE_KB, Cell, Shape, Size
+from pagehaul.bench.choices import copy_kb, forced
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.experiments import folio_count, folio_size
-from pagehaul.bench.experiments.policy import copy_kb, forced
 
 GRACE, ZEN3 = "grace", "epyc-zen3"
 
@@ -86,6 +86,7 @@ EXPERIMENT = Experiment(
     "Published ratios beside those of the machine models",
     "dma",
     _cells,
+    place=240,
     guest_only=True,
     cpus=CPUS,
     quick_cpus=QUICK_CPUS,

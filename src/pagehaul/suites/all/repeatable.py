@@ -8,14 +8,11 @@ from contextlib import contextmanager
 from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.labels import shape_label
-from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.machines import setup
 from pagehaul.bench.measuring import measure
 from pagehaul.bench.results import Results, Row
-from pagehaul.guest import cprogs
 from pagehaul.host import tools
-from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
-from pagehaul.paths import REPO
 from pagehaul.suites.outcomes import Outcome, failed, verdict
 from pagehaul.suites.suite import Subject, Suite
 from pagehaul.ui import kill_group
@@ -63,8 +60,7 @@ def _busy_host() -> Iterator[None]:
 
 
 def _measure(base: Base | None) -> Results:
-    kernels = {name: build.build(name, base) for name in ("vanilla", "pagehaul")}
-    machine = Guests(cprogs.build_static(REPO / "bench") / "movebench", kernels)
+    machine = setup.guests([_EXPERIMENT], base, quick=True)
     return measure([_EXPERIMENT], machine, quick=True, on_part=lambda *_: None)
 
 
