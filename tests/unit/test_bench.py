@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -23,8 +23,17 @@ from pagehaul.bench.machines import real, setup
 from pagehaul.bench.machines.places import Place, Turn, parse_lines
 from pagehaul.bench.machines.real import Host
 from pagehaul.bench.machines.referee import Referee
+from pagehaul.bench.measures.cpu_time import MEASURE as CPU_TIME
+from pagehaul.bench.measures.hog import MEASURE as HOG
+from pagehaul.bench.measures.instructions import MEASURE as INSTRUCTIONS
+from pagehaul.bench.measures.pages_moved import MEASURE as PAGES_MOVED
+from pagehaul.bench.measures.reads import MEASURE as READS
+from pagehaul.bench.measures.remap import MEASURE as REMAP
+from pagehaul.bench.measures.touch import MEASURE as TOUCH
+from pagehaul.bench.measures.touch import Touches
 from pagehaul.bench.plan import Effort, effort_of
-from pagehaul.bench.results import Results, Row, Touches, load, parse
+from pagehaul.bench.row import Results, Row
+from pagehaul.bench.store import entry_of, load, parse
 from pagehaul.bench.tables import experiment_table
 from pagehaul.cli import bench, main
 from pagehaul.errors import PagehaulError
@@ -214,7 +223,7 @@ def test_all_quick_experiments_take_few_boots() -> None:
     document = {
         "schema": 2,
         "environment": dict(results.environment),
-        "rows": [asdict(row) for row in results.rows],
+        "rows": [entry_of(row) for row in results.rows],
         "integrity": vars(results.integrity),
         "verdict": [],
     }
@@ -279,7 +288,7 @@ def test_rows_hold_all_boots_and_their_ratio() -> None:
     results = measure(Model(), "classic")
     (row,) = (r for r in results.rows if r.method == "parallel" and r.folio_kb == 2048)
     assert row.vs_vanilla == pytest.approx(1.5)
-    assert row.instructions_per_page is None
+    assert "instructions_per_page" not in row.seen
     assert len(row.gbps) == PARALLEL.boots * PARALLEL.rounds
     assert row.counters["vmstat.pgmigrate_success"] == len(row.gbps)
 
@@ -294,25 +303,28 @@ def test_what_is_seen_beside_moves_is_kept_by_repetitions() -> None:
             return found
 
     for row in measure(Touched(), "first-folio").rows:
-        assert row.remap is not None
-        assert row.remap.moves == len(row.gbps)
-        assert (row.remap.first_ns, row.remap.last_ns, row.remap.away_ns) == (1, 9, 8)
+        remap = REMAP.of(row)
+        assert remap is not None
+        assert remap.moves == len(row.gbps)
+        assert (remap.first_ns, remap.last_ns, remap.away_ns) == (1, 9, 8)
     for row in measure(Touched(), "stall").rows:
-        assert row.touch is not None
-        assert row.touch.moves == len(row.gbps)
-        assert (row.touch.p50_ns, row.touch.max_ns) == (7, 7)
+        touch = TOUCH.of(row)
+        assert touch is not None
+        assert touch.moves == len(row.gbps)
+        assert (touch.p50_ns, touch.max_ns) == (7, 7)
         # Of each turn there are 4.
-        assert row.touch.all == Touches(4 * PARALLEL.boots * PARALLEL.rounds, 2, 7)
+        assert touch.all == Touches(4 * PARALLEL.boots * PARALLEL.rounds, 2, 7)
 
 
 def test_non_temporal_reads_before_and_after_moves() -> None:
     results = measure(Model(), "non-temporal")
     assert {
-        (row.reads.warm_ns, row.reads.own_ns, row.reads.moved_ns)
-        for row in results.rows
-        if row.reads
+        (reads.warm_ns, reads.own_ns, reads.moved_ns)
+        for reads in map(READS.of, results.rows)
+        if reads
     } == {(5, 9, 700)}
-    assert all(row.reads and row.reads.moves == len(row.gbps) for row in results.rows)
+    counted = [(row, READS.of(row)) for row in results.rows]
+    assert all(reads and reads.moves == len(row.gbps) for row, reads in counted)
     shares = {
         (row.method, *row.settings.values()): (
             row.counters.get("migrate_copy.bytes_nontemporal", 0) > 0
@@ -495,7 +507,7 @@ def test_channels_never_copy_more_than_everything() -> None:
 
 def test_instructions_are_nanoseconds_of_one_page() -> None:
     results = measure(Model(), "path-length")
-    by_threads = {(row.threads, row.instructions_per_page) for row in results.rows}
+    by_threads = {(row.threads, INSTRUCTIONS.of(row)) for row in results.rows}
     assert (1, 2048.0) in by_threads
     assert {count for threads, count in by_threads if threads == 1} == {2048.0}
     # Only the small moves ask whether others should help.
@@ -515,7 +527,7 @@ def test_first_folio_asks_when_folios_are_back_and_tries_larger_batches() -> Non
     assert batches == {(4, 1024): "8192", (2048, 16): "8192"}
     asked = {line["knobs"].get("batch_pages") for boot in model.boots for _, line in boot}
     assert asked == {None, 8192}
-    assert {(row.remap.first_ns, row.remap.last_ns) for row in results.rows if row.remap} == {
+    assert {(remap.first_ns, remap.last_ns) for remap in map(REMAP.of, results.rows) if remap} == {
         (1, 9)
     }
     # What the kernel's default is, and what it does not allow, is not tried.
@@ -531,7 +543,7 @@ def test_first_folio_asks_when_folios_are_back_and_tries_larger_batches() -> Non
 def test_busy_is_compared_with_busy_and_tells_what_the_hogs_lose() -> None:
     model = Model()
     results = measure(model, "busy")
-    assert {(row.condition, row.hog is None) for row in results.rows} == {
+    assert {(row.condition, HOG.of(row) is None) for row in results.rows} == {
         ("idle", True),
         ("busy", False),
     }
@@ -540,10 +552,11 @@ def test_busy_is_compared_with_busy_and_tells_what_the_hogs_lose() -> None:
     )
     assert (dict(row.settings), dict(high.settings)) == ({}, {"priority": "high"})
     assert row.vs_vanilla == pytest.approx(1.5)
-    assert row.hog is not None
+    hog = HOG.of(row)
+    assert hog is not None
     ns = row.bytes // 3
-    assert (row.hog.share, row.hog.lost_ns) == pytest.approx((0.75, ns * 2 / 4), rel=1e-6)
-    assert row.hog.moves == len(row.gbps) >= 5
+    assert (hog.share, hog.lost_ns) == pytest.approx((0.75, ns * 2 / 4), rel=1e-6)
+    assert hog.moves == len(row.gbps) >= 5
     # Idle cells have no hogs, and busy ones have one on each CPU.
     assert {line.get("hogs") for boot in model.boots for _, line in boot} == {None, 2}
 
@@ -551,9 +564,9 @@ def test_busy_is_compared_with_busy_and_tells_what_the_hogs_lose() -> None:
 def test_counted_busy_cells_are_all_busy_and_times_of_several_cpus() -> None:
     model = Model()
     results = measure(model, "busy-counted")
-    assert {(row.condition, row.hog is None) for row in results.rows} == {("busy", False)}
+    assert {(row.condition, HOG.of(row) is None) for row in results.rows} == {("busy", False)}
     # Others use the clock as well.
-    assert {row.instructions_per_page for row in results.rows} == {None}
+    assert {INSTRUCTIONS.of(row) for row in results.rows} == {None}
     assert {line["hogs"] for boot in model.boots for _, line in boot} == {2}
 
 
@@ -588,7 +601,7 @@ def test_channels_that_are_not_there_leave_their_cells_out() -> None:
 
 def test_helpers_cpu_time_counts() -> None:
     results = measure(Model(), "cpu-freed")
-    times = {row.method: row.cpu_ns_per_page for row in results.rows}
+    times = {row.method: CPU_TIME.of(row) for row in results.rows}
     assert times == {"serial": 1024.0, "batch": 1024.0 + 512.0, "dma": 1024.0, "hybrid": 1024.0}
 
 
@@ -695,7 +708,7 @@ def test_reasons_name_their_nodes_and_are_compared_by_what_moved() -> None:
     }
     for row in results.rows:
         pages = row.bytes // 4096
-        assert row.pages_moved == (pages if row.kernel == "vanilla" else pages // 2)
+        assert PAGES_MOVED.of(row) == (pages if row.kernel == "vanilla" else pages // 2)
         # 3 bytes a nanosecond by 2, for half of them.
         expected = 1.0 if row.kernel == "vanilla" else 0.75
         assert row.vs_vanilla == pytest.approx(expected, rel=1e-4)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from test_bench import Model, measure
 
-from pagehaul.bench import fault_tables, kept_compound, kernbench, means, plan, published, tables
+from pagehaul.bench import kept_compound, kernbench, means, plan, published, tables
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.cell import Size
 from pagehaul.bench.machines.places import Place, parse_lines
 from pagehaul.bench.plan import effort_of
+from pagehaul.bench.views import fault_figures
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs
 from pagehaul.kernel.build import Kernel
@@ -140,8 +141,8 @@ def test_kept_compound_pages_are_compared_with_the_same_kernel() -> None:
 
 
 def test_a_change_is_marked_when_it_is_more_than_chance() -> None:
-    assert fault_tables.marked([10, 11, 10, 11], [20, 21, 20, 21]) == "*+95.24%*"
-    assert fault_tables.marked([10, 20, 10, 20], [11, 20, 12, 20]) == "+5.00%"
+    assert fault_figures.marked([10, 11, 10, 11], [20, 21, 20, 21]) == "*+95.24%*"
+    assert fault_figures.marked([10, 20, 10, 20], [11, 20, 12, 20]) == "+5.00%"
     assert not means.differ([1.0], [2.0])
     assert means.differ([1.0, 1.0], [2.0, 2.0])
     assert not means.differ([1.0, 1.0], [1.0, 1.0])

@@ -21,7 +21,7 @@ from test_virtual_tables import everything, scaled
 from test_virtual_tables import ran as made_of
 from whole_run import whole_run
 
-from pagehaul.bench.results import Results
+from pagehaul.bench.row import Results
 from pagehaul.host import tools
 from pagehaul.report import flame
 from pagehaul.report.page import page as page_of

@@ -8,25 +8,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from rows import seen
 from whole_run import whole_run
 
 from pagehaul.bench.cell import Shape
 from pagehaul.bench.choices import AUTOMATIC, forced
 from pagehaul.bench.labels import shape_label
-from pagehaul.bench.published_tables import published_table
-from pagehaul.bench.results import (
-    Hog,
-    Integrity,
-    Remap,
-    Results,
-    Row,
-    Statement,
-    Touch,
-    Touches,
-    compare,
-    dump,
-)
-from pagehaul.bench.tables import experiment_table
+from pagehaul.bench.measures.hog import Hog
+from pagehaul.bench.measures.remap import Remap
+from pagehaul.bench.measures.touch import Touch, Touches
+from pagehaul.bench.row import Integrity, Results, Row, Statement, compare
+from pagehaul.bench.store import dump
+from pagehaul.bench.tables import experiment_table, published_table
 from pagehaul.cli.main import main
 from pagehaul.report import questions
 from pagehaul.report.page import page as page_of
@@ -64,20 +57,22 @@ def row(
         vs_vanilla=None,
         vs_vanilla_min=None,
         vs_vanilla_max=None,
-        instructions_per_page=instructions,
         counters={
             "migrate_copy.bytes_engines": by_dma,
             "migrate_copy.bytes_caller": by_dma // 2,
             "migrate_copy.bytes_helpers": by_dma // 2,
         },
-        touch=touch,
-        remap=remap,
         settings=settings or {},
         condition=condition,
-        hog=hog,
-        pages_moved=pages_moved,
         channels=channels,
-        cpu_ns_per_page=cpu_ns,
+        seen=seen(
+            instructions_per_page=instructions,
+            touch=touch,
+            remap=remap,
+            hog=hog,
+            pages_moved=pages_moved,
+            cpu_ns_per_page=cpu_ns,
+        ),
     )
 
 

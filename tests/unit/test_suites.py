@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rows import seeing, seen
 
-from pagehaul.bench.results import Remap, Row, Touch, Touches
+from pagehaul.bench.measures.remap import Remap
+from pagehaul.bench.measures.touch import Touch, Touches
+from pagehaul.bench.row import Row
 from pagehaul.cli import main
 from pagehaul.cli import test as verb
 from pagehaul.errors import PagehaulError
@@ -261,7 +264,7 @@ def row(kernel: str, method: str, instructions: float | None, folios: int = 8192
     speeds = (900.0 / instructions, 1000.0 / instructions) if instructions else (1.0,)
     return Row(
         "path-length", kernel, method, 1, 4, folios, folios * 4096, speeds, 1.0, 1.0, 1.0, 1.0,
-        instructions, {},
+        {}, seen=seen(instructions_per_page=instructions),
     )  # fmt: skip
 
 
@@ -328,9 +331,10 @@ def test_moves_beside_a_hog_are_not_behind(
     kernels: Sequence[str], folios: int, speed: float, cpu_ns: float | None, status: Status
 ) -> None:
     beside = {
-        "vanilla": replace(row("vanilla", "serial", None, folios), cpu_ns_per_page=1000.0),
-        "pagehaul": replace(
-            row("pagehaul", "parallel", None, folios), median_gbps=speed, cpu_ns_per_page=cpu_ns
+        "vanilla": seeing(row("vanilla", "serial", None, folios), cpu_ns_per_page=1000.0),
+        "pagehaul": seeing(
+            replace(row("pagehaul", "parallel", None, folios), median_gbps=speed),
+            cpu_ns_per_page=cpu_ns,
         ),
     }
     (outcome,) = figures.check_busy([beside[kernel] for kernel in kernels])
@@ -353,7 +357,7 @@ def test_all_touches_are_kept(
     kernels: Sequence[str], every: Touches | None, status: Status
 ) -> None:
     touch = Touch(3, 1_000_000, 2_000_000, 2_000_000, every)
-    rows = [replace(row(kernel, "serial", None), touch=touch) for kernel in kernels]
+    rows = [seeing(row(kernel, "serial", None), touch=touch) for kernel in kernels]
     outcome = figures.check_touches([row("vanilla", "serial", None), *rows])
     assert outcome.status is status
 
@@ -408,7 +412,7 @@ def test_folios_are_back_within_the_call(
     kernels: Sequence[str], first: float, last: float, status: Status
 ) -> None:
     rows = [
-        replace(row(kernel, "serial", None), remap=Remap(9, first, last, 1e6)) for kernel in kernels
+        seeing(row(kernel, "serial", None), remap=Remap(9, first, last, 1e6)) for kernel in kernels
     ]
     outcome = figures.check_remaps([row("vanilla", "serial", None), *rows])
     assert outcome.status is status

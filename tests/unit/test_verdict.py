@@ -10,7 +10,9 @@ from test_report import row
 
 from pagehaul.bench.cell import Shape
 from pagehaul.bench.choices import AUTOMATIC, forced
-from pagehaul.bench.results import Hog, Integrity, Results, Row, Statement, Touch, Touches, compare
+from pagehaul.bench.measures.hog import Hog
+from pagehaul.bench.measures.touch import Touch, Touches
+from pagehaul.bench.row import Integrity, Results, Row, Statement, compare
 from pagehaul.guest import models
 from pagehaul.report import terminal, verdict
 

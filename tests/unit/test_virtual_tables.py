@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rows import seeing
 from test_report import row
 from test_verdict import RIGHT, cell, ran, vanilla
 
-from pagehaul.bench import judge_tables, published, scaling, validation
+from pagehaul.bench import published
 from pagehaul.bench.captions import MARK
 from pagehaul.bench.choices import AUTOMATIC
 from pagehaul.bench.labels import Table
-from pagehaul.bench.published_tables import published_table
-from pagehaul.bench.results import Faults, Hog, Results, Row, Touch, Touches
-from pagehaul.bench.tables import by_model, experiment_table
+from pagehaul.bench.measures.faults import Faults
+from pagehaul.bench.measures.hog import Hog
+from pagehaul.bench.measures.touch import Touch, Touches
+from pagehaul.bench.row import Results, Row
+from pagehaul.bench.tables import by_model, experiment_table, published_table
+from pagehaul.bench.views import gains, scaling, validation
 from pagehaul.guest import models
 from pagehaul.report import chart, plots, terminal
 from pagehaul.report.chart import Line, Mark
@@ -283,8 +287,8 @@ def test_mechanisms_are_judged_with_and_without_them() -> None:
 def test_a_switch_is_named_with_its_value_unless_it_takes_something_away() -> None:
     full = judged(2.0, 2, {"batch_pages": "8192"})
     row_ = judged(2.0, 2, {"batch_pages": "8192", "debug.without/a": "1", "chunk_kb": "32"})
-    assert judge_tables.changes(row_, full) == "a and chunk_kb 32"
-    assert judge_tables.gain(replace(row_, median_gbps=1.6), full) == pytest.approx(0.25)
+    assert gains.changes(row_, full) == "a and chunk_kb 32"
+    assert gains.gain(replace(row_, median_gbps=1.6), full) == pytest.approx(0.25)
 
 
 def everything() -> Results:
@@ -331,7 +335,9 @@ def test_latencies_of_several_machines_stand_apart() -> None:
         for drain, ns in (("mapped", 2e6), ("never", 1e6)):
             made = row("compaction-latency", "faults", (1.0,) * 3, settings={"lru_drain": drain})
             times = replace(seen, latency_ns=(ns,))
-            rows.append(replace(made, faults=times, cpus=cpus, model="plain", clock="virtual"))
+            rows.append(
+                seeing(replace(made, cpus=cpus, model="plain", clock="virtual"), faults=times)
+            )
     table = experiment_table(ran(*rows), "compaction-latency")
     assert table.header[1] == "CPUs"
     measured = [line for line in table.rows if line[3]]

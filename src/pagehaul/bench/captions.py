@@ -3,9 +3,9 @@
 
 from collections.abc import Sequence
 
-from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.labels import case_text, column_label, shared_column_of
-from pagehaul.bench.results import REPEATABLE, Results, Row
+from pagehaul.bench.part import Part
+from pagehaul.bench.row import REPEATABLE, Row
 
 TCG_CAVEAT = (
     "GB/s under TCG, an emulator, mean nothing by themselves: only the ratios, measured "
@@ -38,35 +38,33 @@ SOFTDMA_CAVEAT = (
 MARK = "†"
 
 
-def title(results: Results, experiment: str) -> str:
+def title(part: Part) -> str:
     """Return the title of an experiment's table, with the machine model of its rows."""
-    known = EXPERIMENTS.get(experiment)
-    text = f"{experiment}: {known.title}" if known else experiment
-    models = dict.fromkeys(row.model for row in results.of(experiment) if row.model is not None)
+    text = f"{part.experiment}: {part.title}" if part.title else part.experiment
+    models = dict.fromkeys(row.model for row in part.rows if row.model is not None)
     return f"{text} (model {', '.join(models)})" if models else text
 
 
-def accelerator(results: Results, experiment: str) -> str:
+def accelerator(part: Part) -> str:
     """Return what the experiment ran on: "tcg", "kvm", or "none" for a real machine."""
-    kind = EXPERIMENTS[experiment].machine if experiment in EXPERIMENTS else "parallel"
-    machine = results.environment.get("machines", {}).get(kind, {})
+    machine = part.environment.get("machines", {}).get(part.kind, {})
     return str(machine.get("accelerator", "unknown"))
 
 
-def emulated(results: Results, experiment: str) -> bool:
+def emulated(part: Part) -> bool:
     """Whether no hardware ran the code: in virtual time, or against the host's clock."""
-    clocks = {row.clock for row in results.of(experiment)}
-    return clocks != {"host"} or accelerator(results, experiment) == "tcg"
+    clocks = {row.clock for row in part.rows}
+    return clocks != {"host"} or accelerator(part) == "tcg"
 
 
-def real(results: Results, experiment: str) -> bool:
+def real(part: Part) -> bool:
     """Whether a real machine ran it, and no guest."""
-    return not emulated(results, experiment) and accelerator(results, experiment) == "none"
+    return not emulated(part) and accelerator(part) == "none"
 
 
-def ran_on(results: Results, experiment: str) -> str:
+def ran_on(part: Part) -> str:
     """Return what a caption says of the clock, of the machine, and of speeds on it."""
-    rows = results.of(experiment)
+    rows = part.rows
     clocks = {row.clock for row in rows}
     if clocks == {"virtual"}:
         models = ", ".join(dict.fromkeys(str(row.model) for row in rows))
@@ -74,7 +72,7 @@ def ran_on(results: Results, experiment: str) -> str:
         return f"{text}those of the model.{_marks(rows)}"
     if clocks == {"instructions"}:
         return COUNTED_CAVEAT
-    name = accelerator(results, experiment)
+    name = accelerator(part)
     return f"Accelerator: {name}." + (f" {TCG_CAVEAT}" if name == "tcg" else "")
 
 
@@ -91,7 +89,7 @@ def _marks(rows: Sequence[Row]) -> str:
     return f" {MARK}: repetitions differ by more than {REPEATABLE:.0%}: {'; '.join(told)}."
 
 
-def channels_caveat(results: Results, experiment: str) -> str:
+def channels_caveat(part: Part) -> str:
     """Return what a caption says of channels that are not those of hardware, with a blank."""
-    channels = any(row.channels for row in results.of(experiment))
-    return f" {SOFTDMA_CAVEAT}" if channels and not real(results, experiment) else ""
+    channels = any(row.channels for row in part.rows)
+    return f" {SOFTDMA_CAVEAT}" if channels and not real(part) else ""

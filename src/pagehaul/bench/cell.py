@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 BASE_PAGE = 4096
 PAGE_KB = BASE_PAGE // 1024
@@ -81,14 +82,11 @@ class Cell:
     take whole batches besides, as is the default), "dma" (the caller leaves the copies to
     `channels` channels of dcbm), "hybrid" (it copies as well) or "faults" (`threads` threads do
     what the load says, and nothing is moved by a call). An optional cell is left out, with a note,
-    where the machine cannot provide its memory, or its channels. touch_us are the microseconds from
-    one touch of the memory to the next by a thread of its own, 0 for none. With remaps, the kernel
-    is asked when each folio is accessible again. cache_kb is other memory, in KiB, that is brought
-    into the caches before each move; it and what has moved are read after it, 0 for neither.
-    settings are knobs besides those that make the method. hogs are workers of stress-ng that want
-    all CPUs meanwhile. condition names what else differs between cells that are not to be compared
-    with each other. With a reason, which movebench knows, the kernel is brought to move the memory.
-    nodes are those between which it moves, None for the machine's own.
+    where the machine cannot provide its memory, or its channels. asks has what is to be measured
+    besides, by the names of the measures, and how: Measure.ask() adds to it. settings are knobs
+    besides those that make the method. condition names what else differs between cells that are not
+    to be compared with each other. With a reason, which movebench knows, the kernel is brought to
+    move the memory. nodes are those between which it moves, None for the machine's own.
     """
 
     shape: Shape
@@ -97,15 +95,12 @@ class Cell:
     threads: int = 1
     channels: int = 0
     optional: bool = False
-    touch_us: int = 0
-    remaps: bool = False
-    cache_kb: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
     condition: str = ""
-    hogs: int = 0
     reason: str | None = None
     nodes: tuple[int, int] | None = None
     load: Load | None = None
+    asks: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def knobs(self) -> dict[str, str]:

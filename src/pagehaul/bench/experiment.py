@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What an experiment is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pagehaul.bench.cell import Cell, Size
+from pagehaul.bench.labels import Table
+from pagehaul.bench.row import Row
+from pagehaul.bench.view import View
 from pagehaul.kernel.build import Kernel
 
 # CPUs of the machines of virtual time.
@@ -29,6 +32,10 @@ class Experiment:
     machine should suffer that is used for something else. One that is on_request is measured only
     when it is named. kernels are those that it needs besides vanilla's and Pagehaul's. prepare is
     called, with Pagehaul's kernel and whether the run is quick, before any guest is booted.
+    view is how it is told, None for by what was seen in it. published makes the table of published
+    figures beside its own; published_ratios are drawn in its picture: ratios to the published
+    vanilla kernel by (folios, threads), for a size of folios in KiB. about_losses tells whether it
+    answers where Pagehaul is slower.
     """
 
     name: str
@@ -45,6 +52,10 @@ class Experiment:
     models: tuple[str, ...] = ()
     about_caches: bool = False
     prepare: Callable[[Kernel, bool], None] | None = None
+    view: View | None = None
+    published: Callable[[Sequence[Row]], Table] | None = None
+    published_ratios: Callable[[int], Mapping[tuple[int, int], float]] | None = None
+    about_losses: bool = False
 
     def machine_sizes(self, quick: bool) -> tuple[int, ...]:
         """Numbers of CPUs of the machines that it is measured on in virtual time."""

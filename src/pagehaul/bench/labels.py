@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pagehaul.bench.choices import AUTOMATIC, FORCED, is_forced
-from pagehaul.bench.results import METHODS, Row
+from pagehaul.bench.row import METHODS, Row
 
 # Threads of a column that has one on every CPU, or on a part of them, on machines of any size.
 ALL_CPUS = 0

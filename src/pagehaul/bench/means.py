@@ -3,7 +3,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 # Student's t for 95%, two-sided, by degrees of freedom; what is between is that of the lower one.
 _T95 = {
@@ -40,3 +40,8 @@ def differ(left: Sequence[float], right: Sequence[float]) -> bool:
     ]
     freedom = total * total / sum(degrees)
     return distance > t95(freedom) * math.sqrt(total)
+
+
+def medians(moves: Sequence[tuple[float, ...]]) -> Iterator[float]:
+    """Return the median of each figure over some moves."""
+    return (float(statistics.median(figures)) for figures in zip(*moves, strict=True))

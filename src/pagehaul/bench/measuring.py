@@ -10,11 +10,12 @@ from threading import Event
 from typing import Any
 
 from pagehaul import ui
-from pagehaul.bench.collect import COUNTING, Samples, Tally, check_determinism, collect, row_of
+from pagehaul.bench.collect import COUNTING, Tally, check_determinism, collect, row_of
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines.places import Machine, Place
+from pagehaul.bench.measure import Observed
 from pagehaul.bench.plan import Effort, Named, effort_of, turns
-from pagehaul.bench.results import Integrity, Results, Row, compare
+from pagehaul.bench.row import Integrity, Results, Row, compare
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO
 
@@ -44,14 +45,14 @@ class _Job:
     effort: Effort
     nodes: tuple[int, int]
     cells: list[Named] = field(default_factory=list)
-    samples: list[Samples] = field(default_factory=list)
+    observed: list[Observed] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
     boots_left: int = 0
 
     def add(self, named: Named) -> None:
         """Have a cell measured, too."""
         self.cells.append(named)
-        self.samples.append(Samples())
+        self.observed.append(Observed(named[1], self.place.kind in COUNTING))
         if named[1].kernel not in self.kernels:
             self.kernels.append(named[1].kernel)
         self.boots_left = len(list(self.boots()))
@@ -65,11 +66,9 @@ class _Job:
 
     def rows(self) -> list[Row]:
         """Return the rows of the cells that could be measured."""
-        return [
-            row_of(name, cell, samples, self.place)
-            for (name, cell), samples in zip(self.cells, self.samples, strict=True)
-            if samples.gbps
-        ]
+        named = zip(self.cells, self.observed, strict=True)
+        found = [row_of(name, observed, self.place) for (name, _), observed in named]
+        return [row for row in found if row is not None]
 
 
 @dataclass
@@ -228,7 +227,7 @@ def _taken(boot: _Boot, found: _Lines, tally: Tally) -> Iterator[_Job]:
     job = boot.job
     for _, line in found:
         index = int(line["label"])
-        collect(line, *job.cells[index], job.samples[index], tally)
+        collect(line, job.cells[index][0], job.observed[index], tally)
     tally.boots.append(f"{' and '.join(boot.kernels)} ({job.place.label})")
     job.boots_left -= 1
     if not job.boots_left:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from pagehaul.bench.cell import Cell
+from pagehaul.bench.known import MEASURES
 from pagehaul.bench.machines.places import Place, Turn
 
 
@@ -40,18 +41,11 @@ class Effort:
 
     def least_us(self, cell: Cell) -> int:
         """Return how long the moves of a repetition take at least, 0 for a single one."""
-        if not self.at_least_us or cell.reason or cell.remaps or cell.load:
+        if not self.at_least_us or cell.reason or cell.load:
             return 0
-        if cell.touch_us:
-            return _TOUCHED_US
-        return _BUSY_US if cell.hogs else self.at_least_us
+        asked = [measure.least_us for measure in MEASURES if measure.name in cell.asks]
+        return min((us for us in asked if us is not None), default=self.at_least_us)
 
-
-# Enough of them that 99% of the touches are told from the longest.
-_TOUCHED_US = 100_000
-
-# Beside hogs a caller has a CPU for some slices of time, and then does not: enough of these.
-_BUSY_US = 120_000
 
 # In virtual time a cell comes out the same each time, as long as it lasts long enough for a tick,
 # or a thread of the kernel, not to matter. The second repetition shows whether it does.
@@ -164,15 +158,10 @@ def plan_line(
     words += [f"--callers={cell.callers}", f"--from={first}", f"--to={second}"]
     if cell.shape.hugetlb:
         words.append("--hugetlb")
-    if cell.touch_us:
-        words.append(f"--touch={cell.touch_us}")
     if cell.reason:
         words.append(f"--reason={cell.reason}")
-    if cell.hogs:
-        words.append(f"--hogs={cell.hogs}")
-    if cell.remaps:
-        words.append("--remaps")
-    if cell.cache_kb:
-        words.append(f"--cache={cell.cache_kb}")
+    for measure in MEASURES:
+        if measure.name in cell.asks:
+            words += measure.words(cell.asks[measure.name])
     words += [f"--knob={name}={value}" for name, value in cell.knobs.items()]
     return " ".join(words)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from pagehaul.bench.captions import MARK
-from pagehaul.bench.labels import case_label
-from pagehaul.bench.results import Row, find_baseline, is_baseline
+from pagehaul.bench.labels import case_label, column_label, column_of
+from pagehaul.bench.row import Row, find_baseline, is_baseline
 
 _T = TypeVar("_T")
 
@@ -50,6 +50,11 @@ def throughput(row: Row, rows: Sequence[Row]) -> str:
     return f"{text} ({min(row.gbps) / by:.2f}-{max(row.gbps) / by:.2f})"
 
 
+def method_cell(row: Row) -> dict[str, str]:
+    """Return the cell that names the method of a line."""
+    return {"method": column_label(column_of(row))}
+
+
 def with_baseline(
     rows: Sequence[Row], seen: Callable[[Row], _T | None]
 ) -> Iterator[tuple[Row, Row, _T, _T]]:
@@ -66,16 +71,6 @@ def with_baseline(
 def us(ns: float, base_ns: float, digits: int = 0) -> str:
     """Return a time in microseconds, and by the baseline's."""
     return f"{ns / 1000:,.{digits}f} ({ns / max(1.0, base_ns):.2f})"
-
-
-def cpu_time(row: Row, baseline: Row | None) -> str:
-    """Return the CPU time for a page, and by the baseline's."""
-    if row.cpu_ns_per_page is None:
-        return ""
-    text = f"{row.cpu_ns_per_page:,.0f}"
-    if baseline is not None and baseline.cpu_ns_per_page:
-        text += f" ({row.cpu_ns_per_page / baseline.cpu_ns_per_page:.3f})"
-    return text
 
 
 def copied(row: Row, how: str) -> str:

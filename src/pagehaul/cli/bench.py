@@ -2,7 +2,6 @@
 """The `bench` verb: measures Pagehaul beside the unmodified kernel."""
 
 import argparse
-import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +16,8 @@ from pagehaul.bench.machines import setup
 from pagehaul.bench.machines.guests import Guests
 from pagehaul.bench.machines.places import Machine
 from pagehaul.bench.measuring import measure
-from pagehaul.bench.results import Results, dump
+from pagehaul.bench.row import Results
+from pagehaul.bench.store import dump, keep
 from pagehaul.cli import options
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import models
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     machine = _machine(args, wanted)
     results = measure(wanted, machine, quick=args.quick, boots=args.boots, on_part=on_part)
     results = replace(results, verdict=verdict.statements(results))
-    stored = _store(results)
+    stored = keep(results)
     if args.json is not None:
         dump(results, args.json)
     if args.html is not None:
@@ -132,7 +132,7 @@ def _profile(args: argparse.Namespace) -> int:
     for table in profiles.all_tables(found):
         terminal.print_table(table)
     results = profiles.with_profiles(results, found)
-    stored = _store(results)
+    stored = keep(results)
     if args.json is not None:
         dump(results, args.json)
     if args.html is not None:
@@ -164,12 +164,3 @@ def _tell_part(results: Results, experiment: str) -> None:
 
 def _tell_stored(path: Path) -> None:
     ui.console.print(f"Results: {escape(str(path))}", soft_wrap=True)
-
-
-def _store(results: Results) -> Path:
-    """Keep the results in the cache, and return where."""
-    directory = cache_dir() / "results"
-    directory.mkdir(exist_ok=True)
-    path = directory / f"bench-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    dump(results, path)
-    return path

@@ -4,7 +4,7 @@
 import argparse
 from pathlib import Path
 
-from pagehaul.bench.results import load
+from pagehaul.bench.store import load
 from pagehaul.errors import PagehaulError
 from pagehaul.report import comparison, page, terminal
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pagehaul.bench.labels import Table, case_text, column_label, column_of, table_of
 from pagehaul.bench.means import differ
-from pagehaul.bench.results import REPEATABLE, Results, Row, find_baseline
+from pagehaul.bench.row import REPEATABLE, Results, Row, find_baseline
 
 _Key = tuple[object, ...]
 

@@ -4,7 +4,7 @@
 from typing import Any
 
 from pagehaul.bench.captions import TCG_CAVEAT
-from pagehaul.bench.results import Results
+from pagehaul.bench.row import Results
 
 
 def facts(results: Results) -> list[str]:

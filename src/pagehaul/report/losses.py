@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pagehaul.bench.choices import AUTOMATIC
 from pagehaul.bench.labels import case_label, case_text, column_label, cpus_label, shared_column_of
-from pagehaul.bench.results import Row, Statement
+from pagehaul.bench.row import Row, Statement
 
 # A cell of less than this part of the unmodified kernel's speed is a loss.
 LEAST = 0.98

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from html import escape
 
 from pagehaul.bench.labels import Table
-from pagehaul.bench.results import Statement
+from pagehaul.bench.row import Statement
 from pagehaul.report.chart import FONT_PX
 from pagehaul.report.palette import DARK_PAPER, LIGHT_PAPER
 

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from pagehaul.bench import scaling
+from pagehaul.bench.beside import all_published_tables
 from pagehaul.bench.labels import Table
-from pagehaul.bench.published_tables import all_published_tables, published_table
-from pagehaul.bench.results import Results, Statement
-from pagehaul.bench.tables import by_model, experiment_table
+from pagehaul.bench.row import Results, Statement
+from pagehaul.bench.tables import by_model, experiment_table, published_table
 from pagehaul.errors import PagehaulError
 from pagehaul.report import plots, questions, verdict
 from pagehaul.report.facts import facts
@@ -18,7 +17,7 @@ from pagehaul.report.markup import CSS, Notes, bare_table, html_table, verdict_l
 TITLE = "Pagehaul: page migration, measured"
 
 # The picture at the top of the page, if one of them was measured.
-_BEST = (scaling.NAME, "folio-count", "folio-size")
+_BEST = ("scaling", "folio-count", "folio-size")
 
 _ABOVE = "Its picture is at the top of the page."
 

@@ -2,9 +2,9 @@
 """The plots of a report: what each experiment's table is about, as a picture for the page."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pagehaul.bench import published, scaling
+from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.labels import (
     Column,
     case_label,
@@ -17,8 +17,10 @@ from pagehaul.bench.labels import (
     size_label,
     without,
 )
-from pagehaul.bench.quantities import Figure, Quantity, figure, of_experiment
-from pagehaul.bench.results import Results, Row
+from pagehaul.bench.quantity import Figure, Quantity, figure
+from pagehaul.bench.row import Results, Row
+from pagehaul.bench.tables import view_of
+from pagehaul.bench.views import scaling
 from pagehaul.report import chart
 from pagehaul.report.chart import Dot, Line, Mark, Panel
 from pagehaul.report.palette import colour
@@ -42,7 +44,8 @@ def plot(results: Results, experiment: str) -> str:
     if not rows:
         return ""
     model = f", model {rows[0].model}" if rows[0].model else ""
-    if experiment == scaling.NAME:
+    view = view_of(experiment, rows)
+    if view is scaling.VIEW:
         title = "One caller with helpers (solid), plain callers (dashed)"
         drawn = _scaling(rows)
         title += f"{model}; speed by that of one plain caller"
@@ -51,7 +54,7 @@ def plot(results: Results, experiment: str) -> str:
         rows = [row for row in rows if row.cpus == most]
         drawn = [
             panel
-            for quantity in of_experiment(experiment, rows)
+            for quantity in view_of(experiment, rows).quantities
             for panel in _panels(experiment, rows, quantity)
         ]
         where = f" ({cpus_label(most)}{model})" if most else model
@@ -139,9 +142,10 @@ def _by_folios(
         return None
     size = mine[0].folio_kb
     counts = {row.folios for row in mine}
-    if experiment == "folio-count":
+    known = EXPERIMENTS.get(experiment)
+    if known is not None and known.published_ratios is not None:
         for head in columns(mine):
-            line = _published(head, size)
+            line = _published(head, known.published_ratios(size))
             if line is not None:
                 drawn.append(line)
                 counts |= {round(2**mark.at) for mark in line.marks}
@@ -151,13 +155,13 @@ def _by_folios(
     return chart.lines(_title(mine, quantity), drawn, names, below)
 
 
-def _published(head: Column, folio_kb: int) -> Line | None:
+def _published(head: Column, ratios: Mapping[tuple[int, int], float]) -> Line | None:
     """Return what was published of a column's number of threads, by number of folios."""
     if head.method not in _PUBLISHED or head.settings:
         return None
     marks = tuple(
         Mark(math.log2(folios), ratio, ratio, ratio, "")
-        for (folios, count), ratio in sorted(published.by_folio_count(folio_kb).items())
+        for (folios, count), ratio in sorted(ratios.items())
         if count == head.threads
     )
     if not marks:

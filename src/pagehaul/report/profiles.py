@@ -7,7 +7,7 @@ from typing import Any
 
 from pagehaul.bench.labels import Table
 from pagehaul.bench.profile import Profile
-from pagehaul.bench.results import Results
+from pagehaul.bench.row import Results
 from pagehaul.report import flame
 from pagehaul.report.markup import html_table
 

@@ -4,20 +4,14 @@
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.known import MEASURES
 from pagehaul.bench.labels import Table, case_text, column_label, shared_column_of, table_of
-from pagehaul.bench.quantities import (
-    APART,
-    CPU_TIME,
-    FIRST,
-    LAST,
-    LOST,
-    MOVED,
-    OWN,
-    WAIT,
-    Quantity,
-    figure,
-)
-from pagehaul.bench.results import Results, Row
+from pagehaul.bench.measures.cpu_time import CPU_TIME
+from pagehaul.bench.measures.instructions import MEASURE as INSTRUCTIONS
+from pagehaul.bench.quantity import SPEED, Quantity, figure
+from pagehaul.bench.row import Results, Row
+from pagehaul.bench.tables import is_apart
 from pagehaul.report.losses import LEAST, ratio
 from pagehaul.report.verdict import compared
 
@@ -28,25 +22,30 @@ DMA = "What does DMA give?"
 SMALL = "Small print"
 
 # What moves for others to see: their waits, their CPU time, their caches.
-_COSTS = (WAIT, FIRST, LAST, LOST, OWN, MOVED)
-
-_ABOUT_LOSSES = ("policy", "path-length")
+_COSTS = tuple(
+    quantity
+    for measure in MEASURES
+    if measure.costs and measure.view is not None
+    for quantity in measure.view.quantities
+    if quantity is not SPEED
+)
 
 
 def question_of(experiment: str, rows: Sequence[Row]) -> str:
     """Return the question that an experiment's rows answer; SMALL for those of none."""
-    if experiment in APART:
+    if is_apart(experiment):
         return SMALL
     if any(row.channels for row in rows):
         return DMA
-    if any(row.touch or row.hog or row.remap or row.reads for row in rows):
+    if any(measure.of(row) is not None for measure in MEASURES if measure.costs for row in rows):
         return COSTS
-    return LOSES if experiment in _ABOUT_LOSSES else FAST
+    known = EXPERIMENTS.get(experiment)
+    return LOSES if known is not None and known.about_losses else FAST
 
 
 def tables(results: Results) -> dict[str, Table]:
     """Return the table of each question that was asked, in their order."""
-    ours = compared([row for row in results.rows if row.experiment not in APART])
+    ours = compared([row for row in results.rows if not is_apart(row.experiment)])
     makers: dict[str, Callable[[Sequence[Row], Results], Table]] = {
         FAST: _fast,
         LOSES: _loses,
@@ -73,7 +72,7 @@ def _where(row: Row) -> str:
 
 def _fast(ours: Sequence[Row], results: Results) -> Table:
     del results
-    timed = [row for row in ours if row.instructions_per_page is None]
+    timed = [row for row in ours if INSTRUCTIONS.of(row) is None]
     rows = [row for row in timed if not row.channels]
     lines = []
     for names, found in _parts(rows):

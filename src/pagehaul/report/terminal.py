@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from pagehaul.bench.labels import Table
-from pagehaul.bench.published_tables import published_table
-from pagehaul.bench.results import Results
-from pagehaul.bench.tables import by_model, experiment_table
+from pagehaul.bench.row import Results
+from pagehaul.bench.tables import by_model, experiment_table, published_table
 from pagehaul.report import verdict
 from pagehaul.report.facts import facts
 

@@ -3,8 +3,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from pagehaul.bench import judge_tables, scaling, validation
-from pagehaul.bench.results import REPEATABLE, Results, Row, Statement, find_baseline
+from pagehaul.bench.measures.cpu_time import MEASURE as CPU_TIME
+from pagehaul.bench.measures.hog import MEASURE as HOG
+from pagehaul.bench.measures.instructions import MEASURE as INSTRUCTIONS
+from pagehaul.bench.measures.touch import MEASURE as TOUCH
+from pagehaul.bench.row import REPEATABLE, Results, Row, Statement, find_baseline
+from pagehaul.bench.tables import is_apart
+from pagehaul.bench.views import scaling, validation
 from pagehaul.report.losses import LEAST, by_default, cell_text, ratio, slower
 
 # Waits, and what others lose, may be so many times the unmodified kernel's before they are red.
@@ -14,16 +19,14 @@ MOST_WAIT = 1.1
 SMALL = (1, 8, 32)
 BASE_KB = 4
 
-# Experiments that measure a model, or a mechanism, and not what Pagehaul gives.
-_ABOUT_OTHERS = (validation.NAME, judge_tables.NAME)
-
 # Slices that ended by force, of all of them, until figures are doubtful.
 _MOST_FORCED = 0.001
 
 
 def statements(results: Results) -> tuple[Statement, ...]:
     """Return the verdict on a run: what was not measured is not spoken of."""
-    ours = [row for row in results.rows if row.experiment not in _ABOUT_OTHERS]
+    # Others measure a model, or a mechanism, and not what Pagehaul gives.
+    ours = [row for row in results.rows if not is_apart(row.experiment)]
     found = [
         _fastest(ours),
         _scaling(results),
@@ -77,7 +80,7 @@ def _fastest(rows: Sequence[Row]) -> Statement | None:
 
 def _scaling(results: Results) -> Statement | None:
     texts, good = [], True
-    rows = results.of(scaling.NAME)
+    rows = results.of("scaling")
     for model in dict.fromkeys(row.model for row in rows):
         curves = scaling.curves([row for row in rows if row.model == model])
         most = max((curve.most() for curve in curves), default=0)
@@ -105,7 +108,7 @@ def _small_moves(rows: Sequence[Row]) -> Statement | None:
         if by_default(row) and row.folio_kb == BASE_KB and row.folios in SMALL and not row.condition
     ]
     speeds = _worst(_timed(small))
-    counts = _worst(row for row in small if row.instructions_per_page is not None)
+    counts = _worst(row for row in small if INSTRUCTIONS.of(row) is not None)
     parts = []
     if speeds:
         parts.append(f"speed {', '.join(f'{each:.2f}x ({n})' for n, each in speeds.items())}")
@@ -140,7 +143,7 @@ def _beside(
 
 
 def _busy(rows: Sequence[Row]) -> Statement | None:
-    seen = _beside(rows, lambda row: row.hog.lost_ns if row.hog else None)
+    seen = _beside(rows, lambda row: hog.lost_ns if (hog := HOG.of(row)) else None)
     if not seen:
         return None
     speeds = [ratio(row) for row, _, _ in seen]
@@ -150,8 +153,13 @@ def _busy(rows: Sequence[Row]) -> Statement | None:
     return Statement(text, min(speeds) >= LEAST and max(lost) <= MOST_WAIT)
 
 
+def _wait_ns(row: Row) -> float | None:
+    touch = TOUCH.of(row)
+    return touch.all.p99_ns if touch and touch.all else None
+
+
 def _stall(rows: Sequence[Row]) -> Statement | None:
-    seen = _beside(rows, lambda row: row.touch.all.p99_ns if row.touch and row.touch.all else None)
+    seen = _beside(rows, _wait_ns)
     if not seen:
         return None
     worst, ns, by_vanilla = max(seen, key=lambda each: each[2])
@@ -167,13 +175,14 @@ def _dma(rows: Sequence[Row]) -> Statement | None:
     best = max(copied, key=ratio)
     text = f"DMA: up to {ratio(best):.2f}x the unmodified kernel's speed ({cell_text(best)})"
     baseline = find_baseline(best, rows)
-    if best.cpu_ns_per_page is not None and baseline and baseline.cpu_ns_per_page:
-        text += f", for {best.cpu_ns_per_page / baseline.cpu_ns_per_page:.0%} of its CPU time"
+    ours, base = CPU_TIME.of(best), CPU_TIME.of(baseline) if baseline else None
+    if ours is not None and base:
+        text += f", for {ours / base:.0%} of its CPU time"
     return Statement(f"{text}.", ratio(best) >= LEAST)
 
 
 def _validation(results: Results) -> Statement | None:
-    all_of_them = validation.comparisons(results.of(validation.NAME))
+    all_of_them = validation.comparisons(results.of("validation"))
     if not all_of_them:
         return None
     texts = []

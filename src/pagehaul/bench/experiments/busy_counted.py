@@ -10,6 +10,7 @@ from dataclasses import replace
 from pagehaul.bench.cell import Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.experiments import folio_count
+from pagehaul.bench.measures.hog import MEASURE as HOG
 
 
 def _cells(size: Size) -> tuple[Cell, ...]:
@@ -17,7 +18,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
         Shape(folio_kb, folios) for folio_kb, row in folio_count.FULL.items() for folios in row
     ]
     return tuple(
-        replace(cell, condition="busy", hogs=size.cpus)
+        HOG.ask(replace(cell, condition="busy"), size.cpus)
         for shape in size.fitting(shapes)
         for cell in (
             *compare_methods([shape], size, ("serial", "batch")),

@@ -6,6 +6,7 @@ The cells are those of `hybrid`, and measured once.
 
 from pagehaul.bench.dma_cells import CPUS, QUICK_CPUS, hybrid_cells
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.measures import cpu_time
 
 EXPERIMENT = Experiment(
     "cpu-freed",
@@ -15,4 +16,5 @@ EXPERIMENT = Experiment(
     place=210,
     cpus=CPUS,
     quick_cpus=QUICK_CPUS,
+    view=cpu_time.VIEW,
 )

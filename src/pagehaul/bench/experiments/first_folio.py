@@ -5,10 +5,9 @@ A batch is unmapped as a whole, and with Pagehaul copied as a whole, before its 
 mapped again. The default of batch_pages is judged by this table.
 """
 
-from dataclasses import replace
-
 from pagehaul.bench.cell import BASE_PAGE, METHODS, Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.measures.remap import MEASURE as REMAP
 
 QUICK = {4: (32, 1024), 2048: (16,)}
 QUICK_METHODS = ("batch", "parallel")
@@ -43,7 +42,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     cells: list[Cell] = []
     for shape in size.fitting(shapes):
         cells += [*compare_methods([shape], size, methods), *_larger_batches(shape, size)]
-    return tuple(replace(cell, remaps=True) for cell in cells)
+    return tuple(REMAP.ask(cell) for cell in cells)
 
 
 EXPERIMENT = Experiment(

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Throughput by folio size for a constant total: the table of Garg, 2025."""
 
+from collections.abc import Sequence
+
+from pagehaul.bench import beside, published
 from pagehaul.bench.cell import Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.labels import Table
+from pagehaul.bench.row import Row
 
 FOLIO_KB = (4, 16, 32, 64, 128, 256, 512, 1024, 2048)
 # On each of several machines.
@@ -20,10 +25,19 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return compare_methods(size.fitting(shapes), size)
 
 
+def _published(rows: Sequence[Row]) -> Table:
+    figures = published.by_folio_size()
+    counts = beside.counts(rows, (count for _, count in figures))
+    return beside.by_size(
+        rows, figures, counts, "thr.", lambda mine: beside.measured_lines(mine, counts)
+    )
+
+
 EXPERIMENT = Experiment(
     "folio-size",
     "Throughput by folio size",
     "parallel",
     _cells,
     place=40,
+    published=_published,
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.views import gains
 
 KERNEL = "judge"
 CPUS = (2, 8, 16)
@@ -89,4 +90,5 @@ EXPERIMENT = Experiment(
     cpus=CPUS,
     quick_cpus=CPUS,
     models=MODELS,
+    view=gains.VIEW,
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.measures.reads import MEASURE as READS
 
 QUICK = (Shape(2048, 16),)
 FULL = (Shape(4, 4096), Shape(64, 1024), Shape(2048, 128))
@@ -26,7 +27,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
         for method, threads in methods:
             through = Cell(shape, "pagehaul", method, threads)
             cells += [through, replace(through, settings=PAST_CACHES)]
-    return tuple(replace(cell, cache_kb=CACHE_KB) for cell in cells)
+    return tuple(READS.ask(cell, CACHE_KB) for cell in cells)
 
 
 EXPERIMENT = Experiment(

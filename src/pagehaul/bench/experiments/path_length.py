@@ -42,4 +42,5 @@ EXPERIMENT = Experiment(
     "icount",
     _cells,
     place=10,
+    about_losses=True,
 )

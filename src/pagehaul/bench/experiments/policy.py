@@ -43,4 +43,5 @@ EXPERIMENT = Experiment(
     _cells,
     place=80,
     quick_cpus=(2, 16),
+    about_losses=True,
 )

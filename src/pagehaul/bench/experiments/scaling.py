@@ -6,6 +6,7 @@ All of it is measured on one machine, the largest one, so that nothing differs b
 
 from pagehaul.bench.cell import GIGANTIC_KB, Cell, Shape, Size, optional, powers_of_two
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.views import scaling
 
 CPUS = (32,)
 QUICK_CPUS = (16,)
@@ -48,4 +49,5 @@ EXPERIMENT = Experiment(
     place=20,
     cpus=CPUS,
     quick_cpus=QUICK_CPUS,
+    view=scaling.VIEW,
 )

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How long a thread waits that uses the memory while it moves."""
 
-from dataclasses import replace
-
 from pagehaul.bench.cell import METHODS, Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.measures.touch import MEASURE as TOUCH
 
 FOLIO_KB = (4, 2048)
 QUICK_TOTAL_MB = 64
@@ -22,7 +21,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     # In virtual time the caller's CPU is busy for long, so that there are enough touches.
     methods = QUICK_METHODS if size.quick and size.model else METHODS
     cells = compare_methods(size.fitting(shapes), size, methods)
-    return tuple(replace(cell, touch_us=TOUCH_US) for cell in cells)
+    return tuple(TOUCH.ask(cell, TOUCH_US) for cell in cells)
 
 
 EXPERIMENT = Experiment(

@@ -14,6 +14,7 @@ from pagehaul.bench.cell import DCBM, PAGE_KB, Cell, Shape, Size
 from pagehaul.bench.choices import copy_kb, forced
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.experiments import folio_count, folio_size
+from pagehaul.bench.views import validation
 
 GRACE, ZEN3 = "grace", "epyc-zen3"
 
@@ -91,4 +92,5 @@ EXPERIMENT = Experiment(
     cpus=CPUS,
     quick_cpus=QUICK_CPUS,
     models=(GRACE, ZEN3),
+    view=validation.VIEW,
 )

@@ -10,7 +10,7 @@ from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.labels import shape_label
 from pagehaul.bench.machines import setup
 from pagehaul.bench.measuring import measure
-from pagehaul.bench.results import Results, Row
+from pagehaul.bench.row import Results, Row
 from pagehaul.host import tools
 from pagehaul.kernel.bases import Base
 from pagehaul.suites.outcomes import Outcome, failed, verdict

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from pagehaul.bench import captions, published
 from pagehaul.bench.labels import Table, case_label, table_of
-from pagehaul.bench.results import Results, Row
+from pagehaul.bench.part import Part
+from pagehaul.bench.row import Row
+from pagehaul.bench.view import View
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import models
-
-NAME = "validation"
 
 # A ratio that is further from the published one than this part of it is marked.
 TOLERANCE = 0.25
@@ -151,9 +151,8 @@ def _mark(each: Comparison, reasons: Sequence[str]) -> str:
     return f" {OFF_MARK} ({reasons.index(each.why) + 1})" if each.why else f" {OFF_MARK}"
 
 
-def table(results: Results, experiment: str) -> Table:
-    """Return the table of all comparisons with one machine model."""
-    rows = results.of(experiment)
+def _table(part: Part) -> Table:
+    rows = part.rows
     compared = comparisons(rows)
     reasons = list(dict.fromkeys(each.why for each in compared if not each.good and each.why))
     lines = [
@@ -176,5 +175,8 @@ def table(results: Results, experiment: str) -> Table:
     )
     caption += "".join(f"({number}) {why} " for number, why in enumerate(reasons, start=1))
     caption += "".join(f"{_origin(model)} " for model in named if model in published.MODELS)
-    caption += captions.ran_on(results, experiment)
-    return table_of(captions.title(results, experiment), caption, lines)
+    caption += captions.ran_on(part)
+    return table_of(captions.title(part), caption, lines)
+
+
+VIEW = View(_table, apart=True)

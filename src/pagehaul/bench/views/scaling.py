@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pagehaul.bench import captions
 from pagehaul.bench.choices import AUTOMATIC
 from pagehaul.bench.labels import Table, case_label, table_of
-from pagehaul.bench.results import Results, Row
-
-NAME = "scaling"
+from pagehaul.bench.measures import cpu_time
+from pagehaul.bench.part import Part
+from pagehaul.bench.row import Row
+from pagehaul.bench.view import View
 
 # One caller on Pagehaul with a helper on every other CPU; on vanilla a caller on every CPU.
 OURS = "ours"
@@ -86,11 +87,10 @@ def _points(of_case: Sequence[Row], kind: str) -> dict[int, Point]:
         one = _one_caller(row, of_case)
         if _kind(row) != kind or one is None:
             continue
-        cpu_time = None
-        if row.cpu_ns_per_page is not None and one.cpu_ns_per_page:
-            cpu_time = row.cpu_ns_per_page / one.cpu_ns_per_page
+        ours, base = cpu_time.MEASURE.of(row), cpu_time.MEASURE.of(one)
+        by_one = ours / base if ours is not None and base else None
         speed = row.median_gbps / one.median_gbps
-        found[row.threads] = Point(row.threads, speed, cpu_time, row)
+        found[row.threads] = Point(row.threads, speed, by_one, row)
     return dict(sorted(found.items()))
 
 
@@ -101,10 +101,9 @@ def _one_caller(row: Row, of_case: Sequence[Row]) -> Row | None:
     return min(alike or ones, key=lambda each: each.cpus, default=None)
 
 
-def table(results: Results, experiment: str) -> Table:
-    """Return the table of speed, efficiency and CPU time by number of CPUs."""
+def _table(part: Part) -> Table:
     lines = []
-    for curve in curves(results.of(experiment)):
+    for curve in curves(part.rows):
         for cpus in curve.cpus:
             lines.append(
                 {
@@ -120,9 +119,9 @@ def table(results: Results, experiment: str) -> Table:
         "caller on the unmodified kernel, whose GB/s stand beside it. efficiency: speed by the "
         "number of CPUs. "
         "CPU time: of callers and helpers together, by that of one plain caller; lower is better. "
-        f"{captions.ran_on(results, experiment)}"
+        f"{captions.ran_on(part)}"
     )
-    return table_of(captions.title(results, experiment), caption, lines)
+    return table_of(captions.title(part), caption, lines)
 
 
 def _cells(kind: str, point: Point | None) -> dict[str, str]:
@@ -137,3 +136,7 @@ def _cells(kind: str, point: Point | None) -> dict[str, str]:
     if point.cpu_time is not None:
         cells[f"{kind}: CPU time"] = f"{point.cpu_time:.2f}"
     return cells
+
+
+# The picture of it is drawn by the curves.
+VIEW = View(_table)

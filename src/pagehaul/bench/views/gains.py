@@ -12,9 +12,9 @@ from pagehaul.bench.labels import (
     shared_column_of,
     table_of,
 )
-from pagehaul.bench.results import Results, Row
-
-NAME = "judge"
+from pagehaul.bench.part import Part
+from pagehaul.bench.row import Row
+from pagehaul.bench.view import View
 
 # Settings for benchmarks only; those of the first kind switch a mechanism off.
 WITHOUT = "debug.without/"
@@ -57,9 +57,8 @@ def gain(row: Row, full: Row) -> float:
     return full.median_gbps / row.median_gbps - 1
 
 
-def table(results: Results, experiment: str) -> Table:
-    """Return the table of gains by mechanism, shape and number of CPUs, of one machine model."""
-    pairs = gains(results.of(experiment))
+def _table(part: Part) -> Table:
+    pairs = gains(part.rows)
     counts = sorted({row.cpus for _, row, _ in pairs})
     lines: dict[tuple[str, str, str], dict[str, str]] = {}
     for name, row, full in pairs:
@@ -78,8 +77,11 @@ def table(results: Results, experiment: str) -> Table:
     caption = (
         "By how much a move is faster with the mechanism than without it, or, where a value is "
         "named, by default than with that value; all else equal. Below zero the mechanism costs "
-        f"time. {captions.ran_on(results, experiment)}"
+        f"time. {captions.ran_on(part)}"
     )
     names = list(dict.fromkeys(name for name, _, _ in lines))
     ordered = [lines[key] for key in sorted(lines, key=lambda key: names.index(key[0]))]
-    return table_of(captions.title(results, experiment), caption, ordered)
+    return table_of(captions.title(part), caption, ordered)
+
+
+VIEW = View(_table, apart=True)
