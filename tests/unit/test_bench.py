@@ -18,8 +18,10 @@ from pagehaul.bench import measuring, plan
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.choices import forced
+from pagehaul.bench.effort import Effort
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines import real, setup
+from pagehaul.bench.machines.kinds import DIES, DMA, PARALLEL
 from pagehaul.bench.machines.places import Place, Turn, parse_lines
 from pagehaul.bench.machines.real import Host
 from pagehaul.bench.machines.referee import Referee
@@ -31,7 +33,6 @@ from pagehaul.bench.measures.reads import MEASURE as READS
 from pagehaul.bench.measures.remap import MEASURE as REMAP
 from pagehaul.bench.measures.touch import MEASURE as TOUCH
 from pagehaul.bench.measures.touch import Touches
-from pagehaul.bench.plan import Effort, effort_of
 from pagehaul.bench.row import Results, Row
 from pagehaul.bench.store import entry_of, load, parse
 from pagehaul.bench.tables import experiment_table
@@ -70,10 +71,10 @@ class Model:
 
     def places(self, experiment: Experiment, quick: bool) -> tuple[Place, ...]:
         kind = experiment.machine
-        if experiment.models or (len(self.only) == 1 and kind not in ("parallel", "dies", "dma")):
+        if experiment.models or (len(self.only) == 1 and kind not in (PARALLEL, DIES, DMA)):
             return ()
-        cpus = 1 if kind in ("icount", "fault-icount") else 2
-        return (Place(kind, cpus, "instructions" if "icount" in kind else "host"),)
+        cpus = 1 if kind.counts_moves else 2
+        return (Place(kind, cpus, "instructions" if kind.counting else "host"),)
 
     def disposable(self) -> bool:
         return len(self.only) > 1
@@ -158,7 +159,7 @@ class Model:
         return {"migrate_copy.helper_ns": moved // 8} if "max_helpers" in line["knobs"] else {}
 
 
-PARALLEL = effort_of(Place("parallel", 2), quick=True)
+EFFORT = PARALLEL.effort("host", quick=True)
 
 
 def arguments(**options: Any) -> Namespace:
@@ -194,7 +195,7 @@ def test_as_many_boots_as_asked_for() -> None:
         [EXPERIMENTS["classic"]], model, quick=True, boots=5, on_part=lambda *_: None
     )
     assert len(model.boots) == 5
-    assert {len(row.gbps) for row in results.rows} == {5 * PARALLEL.rounds}
+    assert {len(row.gbps) for row in results.rows} == {5 * EFFORT.rounds}
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1001", "two", "1.5", "²"])
@@ -289,7 +290,7 @@ def test_rows_hold_all_boots_and_their_ratio() -> None:
     (row,) = (r for r in results.rows if r.method == "parallel" and r.folio_kb == 2048)
     assert row.vs_vanilla == pytest.approx(1.5)
     assert "instructions_per_page" not in row.seen
-    assert len(row.gbps) == PARALLEL.boots * PARALLEL.rounds
+    assert len(row.gbps) == EFFORT.boots * EFFORT.rounds
     assert row.counters["vmstat.pgmigrate_success"] == len(row.gbps)
 
 
@@ -313,7 +314,7 @@ def test_what_is_seen_beside_moves_is_kept_by_repetitions() -> None:
         assert touch.moves == len(row.gbps)
         assert (touch.p50_ns, touch.max_ns) == (7, 7)
         # Of each turn there are 4.
-        assert touch.all == Touches(4 * PARALLEL.boots * PARALLEL.rounds, 2, 7)
+        assert touch.all == Touches(4 * EFFORT.boots * EFFORT.rounds, 2, 7)
 
 
 def test_non_temporal_reads_before_and_after_moves() -> None:
@@ -385,7 +386,7 @@ def test_each_kernel_is_booted_once_on_each_machine_of_virtual_time() -> None:
     results = measure(model, "folio-size", "hugetlb")
     sizes = {name: EXPERIMENTS[name].machine_sizes(quick=True) for name in results.experiments()}
     counts = {cpus for found in sizes.values() for cpus in found}
-    places = [Place("parallel", cpus, "virtual", "plain") for cpus in counts]
+    places = [Place(PARALLEL, cpus, "virtual", "plain") for cpus in counts]
     wanted = [(kernel, place) for place in places for kernel in ("vanilla", "pagehaul")]
     assert sorted(model.order, key=str) == sorted(wanted, key=str)
     for row in results.rows:
@@ -463,7 +464,7 @@ def test_judge_has_each_cell_with_and_without() -> None:
 
 
 def test_a_guest_that_fails_ends_the_others() -> None:
-    model = Virtual(only=("pagehaul",), fails=Place("parallel", 2, "virtual", "plain"))
+    model = Virtual(only=("pagehaul",), fails=Place(PARALLEL, 2, "virtual", "plain"))
     with pytest.raises(PagehaulError, match="it broke"):
         measure(model, "folio-size")
     assert model.stopped
@@ -778,7 +779,7 @@ def test_the_exit_status_tells_of_wrong_content(
     args = arguments(experiment=["classic"], json=tmp_path / "r.json", host=True)
     assert bench.run(args) == code
     # 2 shapes by 3 methods, in every round and boot.
-    expected = 2 * 3 * PARALLEL.rounds * PARALLEL.boots * mismatches
+    expected = 2 * 3 * EFFORT.rounds * EFFORT.boots * mismatches
     assert load(tmp_path / "r.json").integrity.mismatches == expected
 
 
@@ -951,10 +952,10 @@ def test_movebench_understands_every_line_of_every_plan(movebench: str, tmp_path
     named = [
         (e.name, cell) for e in EXPERIMENTS.values() for cell in e.cells(size) if not cell.load
     ]
-    virtual = effort_of(Place("parallel", 2, "virtual", "plain"), quick=True)
+    virtual = PARALLEL.effort("virtual", quick=True)
     turns = [
         turn
-        for effort in (PARALLEL, virtual)
+        for effort in (EFFORT, virtual)
         for turn in plan.turns(named, ("vanilla", "pagehaul"), effort, (1021, 1022), 0)
     ]
     lines = [turn.line for turn in turns]

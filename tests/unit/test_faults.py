@@ -11,8 +11,8 @@ from test_bench import Model, measure
 from pagehaul.bench import kept_compound, kernbench, means, plan, published, tables
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.cell import Size
-from pagehaul.bench.machines.places import Place, parse_lines
-from pagehaul.bench.plan import effort_of
+from pagehaul.bench.machines.kinds import FAULTING
+from pagehaul.bench.machines.places import parse_lines
 from pagehaul.bench.views import fault_figures
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs
@@ -86,7 +86,7 @@ def test_faultbench_understands_the_lines_of_the_plan(faultbench: str) -> None:
     """A node that no machine has, and a switch that no other kernel has."""
     cells = EXPERIMENTS["compaction-latency"].cells(Size(True, 2, 1152))
     named = [("compaction-latency", cell) for cell in cells]
-    effort = effort_of(Place("faults", 2), quick=True)
+    effort = FAULTING.effort("host", quick=True)
     turns = plan.turns(named, ("judge",), effort, (1021, 1022), 0)
     found = subprocess.run(
         [faultbench, "--plan=-"],

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from pagehaul.bench.catalogue import EXPERIMENTS
-from pagehaul.bench.machines import guests
+from pagehaul.bench.machines import channels, guests
 from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.machines.kinds import DIES, DMA, ICOUNT, KINDS, PARALLEL
 from pagehaul.bench.machines.places import Place, Turn
 from pagehaul.guest import models, vm
 from pagehaul.guest.machine import Guest
@@ -29,7 +30,7 @@ def images(tmp_path: Path) -> dict[str, Kernel]:
 
 
 def virtual(kind: str, cpus: int, model: str = "plain") -> Place:
-    return Place(kind, cpus, "virtual", model)
+    return Place(KINDS[kind], cpus, "virtual", model)
 
 
 def test_without_kvm_experiments_have_their_machines_in_virtual_time(tmp_path: Path) -> None:
@@ -38,7 +39,7 @@ def test_without_kvm_experiments_have_their_machines_in_virtual_time(tmp_path: P
         virtual("parallel", cpus) for cpus in (1, 2, 4, 8, 16)
     )
     assert here.places(EXPERIMENTS["scaling"], quick=False) == (virtual("parallel", 32),)
-    counted = (Place("icount", 1, "instructions"),)
+    counted = (Place(ICOUNT, 1, "instructions"),)
     assert here.places(EXPERIMENTS["path-length"], quick=True) == counted
     assert here.places(EXPERIMENTS["non-temporal"], quick=True) == ()
     assert [place.model for place in here.places(EXPERIMENTS["validation"], quick=True)] == [
@@ -65,10 +66,10 @@ def test_with_kvm_experiments_have_the_cpus_of_the_host(
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 7)
     here = Guests(tmp_path, images(tmp_path), kvm=True)
-    assert here.places(EXPERIMENTS["stall"], quick=True) == (Place("parallel", 6),)
-    assert here.places(EXPERIMENTS["non-temporal"], quick=True) == (Place("parallel", 6),)
+    assert here.places(EXPERIMENTS["stall"], quick=True) == (Place(PARALLEL, 6),)
+    assert here.places(EXPERIMENTS["non-temporal"], quick=True) == (Place(PARALLEL, 6),)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    assert here.places(EXPERIMENTS["placement"], quick=True) == (Place("dies", 4),)
+    assert here.places(EXPERIMENTS["placement"], quick=True) == (Place(DIES, 4),)
     assert {place.clock for place in here.places(EXPERIMENTS["validation"], quick=True)} == {
         "virtual"
     }
@@ -79,8 +80,8 @@ def test_guests_of_virtual_time_have_a_model(tmp_path: Path) -> None:
     guest = here.guest(virtual("parallel", 8, "grace"), quick=True)
     assert (guest.cpus, guest.model, guest.clock) == (8, models.load("grace"), "virtual")
     assert here.size(virtual("parallel", 8, "grace"), quick=True).model == "grace"
-    assert here.guest(Place("parallel", 8), quick=True).clock == "host"
-    assert here.guest(Place("icount", 1, "instructions"), quick=True).clock == "instructions"
+    assert here.guest(Place(PARALLEL, 8), quick=True).clock == "host"
+    assert here.guest(Place(ICOUNT, 1, "instructions"), quick=True).clock == "instructions"
 
 
 def test_a_guest_with_two_dies_has_all_cpus_on_one_node(tmp_path: Path) -> None:
@@ -110,11 +111,11 @@ def test_the_channels_of_virtual_time_have_a_cpu_each(
 
 
 def test_without_it_half_of_the_cpus_are_the_channels(tmp_path: Path) -> None:
-    guest = Guests(tmp_path, images(tmp_path)).guest(Place("dma", 6), quick=True)
+    guest = Guests(tmp_path, images(tmp_path)).guest(Place(DMA, 6), quick=True)
     assert (guest.cpus, guest.append[-1]) == (6, "isolcpus=domain,3-5")
 
 
-@pytest.mark.parametrize(("place", "speed"), [(Place("dma", 6), 200), (virtual("dma", 6), 3456)])
+@pytest.mark.parametrize(("place", "speed"), [(Place(DMA, 6), 200), (virtual("dma", 6), 3456)])
 def test_modules_are_loaded_before_channels_are_asked_for(
     tmp_path: Path, place: Place, speed: int
 ) -> None:
@@ -122,12 +123,12 @@ def test_modules_are_loaded_before_channels_are_asked_for(
     guest = Guests(tmp_path, {"pagehaul": kernel}).guest(place, quick=True)
     if guest.model is not None:
         guest = replace(guest, model=replace(guest.model, channel_mb_s=speed))
-    shell, option, script = guests.with_channels(kernel, guest, place, ["movebench", "--plan=-"])
+    shell, option, script = channels.loaded(kernel, guest, place.cpus, ["movebench", "--plan=-"])
     assert (shell, option) == ("sh", "-c")
     load, _, rest = script.partition(" && ")
     assert shlex.split(load)[:2] == ["insmod", f"{tmp_path}/a tree/drivers/dma/softdma.ko"]
     assert f"bandwidth_mb={speed}" in shlex.split(load)
-    assert f"cpus={guests.device_cpus(guest, place)}" in shlex.split(load)
+    assert f"cpus={channels.device_cpus(guest, place.cpus)}" in shlex.split(load)
     assert rest.endswith("dcbm.ko' && exec movebench --plan=-")
 
 
@@ -193,7 +194,7 @@ def test_turns_are_taken_again_where_the_emulation_breaks_a_guest(
         return [("vanilla", {})]
 
     def run(on_line: Callable[[], None]) -> list[tuple[str, dict[str, Any]]]:
-        return here.run(Place("dma", 2), True, [], 1.0, on_line, Event())
+        return here.run(Place(DMA, 2), True, [], 1.0, on_line, Event())
 
     monkeypatch.setattr(guests._Boot, "together", together)
     assert run(lambda: told.append(len(calls))) == [("vanilla", {})]

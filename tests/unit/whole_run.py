@@ -16,8 +16,6 @@ from pagehaul.bench.measures.remap import Remap
 from pagehaul.bench.measures.touch import Touch, Touches
 from pagehaul.bench.row import Integrity, Results, Row, compare
 
-_COUNTING = ("icount", "busy-icount", "fault-icount")
-
 
 def whole_run(*, model: str | None, quick: bool) -> Results:
     """Return a run of everything: in virtual time with a model, by the host's clock without."""
@@ -39,7 +37,7 @@ def whole_run(*, model: str | None, quick: bool) -> Results:
 
 def _row(experiment: Experiment, cell: Cell, cpus: int, model: str | None) -> Row:
     random = Random(f"{experiment.name} {cell} {cpus}")
-    counting = experiment.machine in _COUNTING
+    counting = experiment.machine.counting
     middle = 2.0 * cell.threads**0.7 * random.uniform(0.8, 1.4)
     spread = 0.0 if model or counting else random.uniform(0.0, 0.3)
     ns = 1e9 * random.uniform(0.5, 2.0)

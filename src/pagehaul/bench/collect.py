@@ -13,9 +13,6 @@ from pagehaul.bench.measure import Observed
 from pagehaul.bench.row import DETERMINISM, Row
 from pagehaul.errors import PagehaulError
 
-# The machines on whose only CPU each instruction is one of the move, or of the load.
-COUNTING = ("icount", "fault-icount")
-
 
 @dataclass
 class Tally:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pagehaul.bench.cell import Cell, Size
 from pagehaul.bench.labels import Table
+from pagehaul.bench.machines.kinds import Kind
 from pagehaul.bench.row import Row
 from pagehaul.bench.view import View
 from pagehaul.kernel.build import Kernel
@@ -18,11 +19,7 @@ CPUS = (1, 2, 4, 8, 16)
 class Experiment:
     """A published table: its cells, and the machine it needs.
 
-    machine is "parallel", CPUs that run at once; "icount", one CPU that counts its instructions;
-    "busy-icount", the same, with others that want it; "dies", CPUs of two dies on the first node,
-    and slower memory on a second one; "dma", the same as "parallel" with DMA channels; "faults",
-    CPUs that run at once, with little memory; or "fault-icount", one that counts its instructions.
-    The latter two run faultbench.
+    machine is the kind of machine that it needs.
     In virtual time it is measured on machines of so many CPUs each, in a quick run of quick_cpus,
     and on those of the named machine models, where it does not matter which the run is for. One
     that is about_caches is left out then: none are modelled.
@@ -40,7 +37,7 @@ class Experiment:
 
     name: str
     title: str
-    machine: str
+    machine: Kind
     cells: Callable[[Size], tuple[Cell, ...]]
     place: int = 0
     packages: tuple[str, ...] = ()

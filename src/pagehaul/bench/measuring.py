@@ -10,22 +10,17 @@ from threading import Event
 from typing import Any
 
 from pagehaul import ui
-from pagehaul.bench.collect import COUNTING, Tally, check_determinism, collect, row_of
+from pagehaul.bench.collect import Tally, check_determinism, collect, row_of
+from pagehaul.bench.effort import Effort
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines.places import Machine, Place
 from pagehaul.bench.measure import Observed
-from pagehaul.bench.plan import Effort, Named, effort_of, turns
+from pagehaul.bench.plan import Named, turns
 from pagehaul.bench.row import Integrity, Results, Row, compare
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO
 
-# What a machine lacks on which an experiment is measured nowhere.
-_WHY_NOT = {
-    "icount": "instructions are counted in a guest only",
-    "busy-icount": "instructions are counted in a guest only",
-    "fault-icount": "instructions are counted in a guest only",
-    "dma": "dcbm is not loaded",
-}
+# Why an experiment is measured nowhere, if its kind of machine does not say.
 _NO_CACHES = "no caches are modelled"
 _NO_MODEL = "a machine model needs a guest"
 
@@ -52,7 +47,7 @@ class _Job:
     def add(self, named: Named) -> None:
         """Have a cell measured, too."""
         self.cells.append(named)
-        self.observed.append(Observed(named[1], self.place.kind in COUNTING))
+        self.observed.append(Observed(named[1], self.place.kind.counts_moves))
         if named[1].kernel not in self.kernels:
             self.kernels.append(named[1].kernel)
         self.boots_left = len(list(self.boots()))
@@ -117,7 +112,7 @@ def measure(
     told: set[str] = set()
     results = _results([], machine, quick, tally)
     for job in _finished(jobs, machine, quick, tally):
-        if job.place.kind in COUNTING:
+        if job.place.kind.counts_moves:
             check_determinism(job.rows(), tally)
         results = _results(_rows(wanted, jobs, measured_as), machine, quick, tally)
         for experiment in wanted:
@@ -142,7 +137,7 @@ def _possible(
         if experiment.guest_only and not machine.disposable():
             why = "it disturbs a machine, and needs a guest"
         elif not machine.places(experiment, quick):
-            why = _WHY_NOT.get(experiment.machine, "this machine cannot be what it needs")
+            why = experiment.machine.why_not
             if experiment.models:
                 why = _NO_MODEL
             elif experiment.about_caches:
@@ -169,7 +164,7 @@ def _jobs(
             continue
         for place in machine.places(experiment, quick):
             if place not in jobs:
-                effort = effort_of(place, quick)
+                effort = place.kind.effort(place.clock, quick=quick)
                 if boots is not None:
                     effort = replace(effort, boots=boots)
                 jobs[place] = _Job(place, quick, effort, machine.nodes())

@@ -8,6 +8,7 @@ from pagehaul.bench import profile
 from pagehaul.bench.cell import METHODS, Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.errors import PagehaulError
 
 HELP = (
@@ -40,7 +41,7 @@ def experiment(text: str) -> Experiment:
         return (cell,)
 
     cpus = max(_CPUS, threads)
-    return Experiment("profile", text, "parallel", cells, cpus=(cpus,), quick_cpus=(cpus,))
+    return Experiment("profile", text, PARALLEL, cells, cpus=(cpus,), quick_cpus=(cpus,))
 
 
 def profiles(directory: Path, machine: Guests) -> dict[str, profile.Profile]:

@@ -42,7 +42,7 @@ def experiment_table(results: Results, experiment: str) -> Table:
     """Return the table of one experiment, measured with one machine model: see by_model()."""
     rows = results.of(experiment)
     known = EXPERIMENTS.get(experiment)
-    title, kind = ("", "parallel") if known is None else (known.title, known.machine)
+    title, kind = ("", "parallel") if known is None else (known.title, known.machine.name)
     part = Part(experiment, title, kind, rows, results.environment)
     return view_of(experiment, rows).table(part)
 

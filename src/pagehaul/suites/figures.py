@@ -14,6 +14,7 @@ from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.experiments.path_length import SMALL
 from pagehaul.bench.experiments.stall import TOUCH_US
 from pagehaul.bench.machines import setup
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.measures.cpu_time import MEASURE as CPU_TIME
 from pagehaul.bench.measures.instructions import MEASURE as INSTRUCTIONS
 from pagehaul.bench.measures.remap import MEASURE as REMAP
@@ -61,7 +62,7 @@ def _smoke_cells(size: Size) -> tuple[Cell, ...]:
 
 
 _SMOKE = Experiment(
-    "smoke", "A little of everything", "parallel", _smoke_cells, quick_cpus=(_LITTLE_CPUS,)
+    "smoke", "A little of everything", PARALLEL, _smoke_cells, quick_cpus=(_LITTLE_CPUS,)
 )
 
 

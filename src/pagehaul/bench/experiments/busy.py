@@ -9,6 +9,7 @@ from pagehaul.bench.cell import METHODS, Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.experiments import folio_count
 from pagehaul.bench.labels import Table, shape_label
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.measures.hog import MEASURE as HOG
 from pagehaul.bench.row import Row
 
@@ -71,7 +72,7 @@ def _published(rows: Sequence[Row]) -> Table:
 EXPERIMENT = Experiment(
     "busy",
     "Beside a hog on every CPU, and what it loses",
-    "parallel",
+    PARALLEL,
     _cells,
     place=110,
     packages=("stress-ng",),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pagehaul.bench.cell import Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.experiments import folio_count
+from pagehaul.bench.machines.kinds import BUSY_ICOUNT
 from pagehaul.bench.measures.hog import MEASURE as HOG
 
 
@@ -31,7 +32,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "busy-counted",
     "Beside a hog on every CPU, in instructions",
-    "busy-icount",
+    BUSY_ICOUNT,
     _cells,
     place=230,
     packages=("stress-ng",),

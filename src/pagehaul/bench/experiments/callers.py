@@ -3,6 +3,7 @@
 
 from pagehaul.bench.cell import Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import PARALLEL
 
 CALLERS = (2, 4)
 FOLIO_KB = (4, 64, 2048)
@@ -23,7 +24,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "callers",
     "Several callers on vanilla beside one caller on Pagehaul",
-    "parallel",
+    PARALLEL,
     _cells,
     place=60,
     cpus=(4, 8, 16),

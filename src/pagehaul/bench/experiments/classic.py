@@ -7,6 +7,7 @@ from pagehaul.bench import beside, published
 from pagehaul.bench.cell import METHODS, Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.labels import Table, column_label, column_of, columns
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.row import Row
 
 SHAPES = (Shape(4, 100_000), Shape(2048, 195))
@@ -43,7 +44,7 @@ def _published(rows: Sequence[Row]) -> Table:
 EXPERIMENT = Experiment(
     "classic",
     "100,000 base pages and 195 huge pages",
-    "parallel",
+    PARALLEL,
     _cells,
     place=50,
     quick_cpus=(4,),

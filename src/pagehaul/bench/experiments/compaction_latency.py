@@ -12,6 +12,7 @@ from statistics import fmean
 from pagehaul.bench import published
 from pagehaul.bench.cell import Cell, Load, Shape, Size
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import FAULTING
 from pagehaul.bench.means import interval
 from pagehaul.bench.measures.faults import MEASURE as FAULTS
 from pagehaul.bench.row import Row
@@ -125,7 +126,7 @@ def _latency_cells(found: dict[str | None, Row], number: int) -> list[str]:
 EXPERIMENT = Experiment(
     "compaction-latency",
     "Latency of faults while memory is compacted",
-    "faults",
+    FAULTING,
     _cells,
     place=150,
     guest_only=True,

@@ -6,12 +6,13 @@ The cells are those of `hybrid`, and measured once.
 
 from pagehaul.bench.dma_cells import CPUS, QUICK_CPUS, hybrid_cells
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import DMA
 from pagehaul.bench.measures import cpu_time
 
 EXPERIMENT = Experiment(
     "cpu-freed",
     "CPU time of copies by the CPU and by DMA channels",
-    "dma",
+    DMA,
     hybrid_cells,
     place=210,
     cpus=CPUS,

@@ -8,6 +8,7 @@ from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.dma_cells import CPUS, QUICK_CPUS, cells
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.labels import Table, shape_label
+from pagehaul.bench.machines.kinds import DMA
 from pagehaul.bench.row import Row
 
 FULL_COUNTS = (1, 8, 64, 256, 512, 1024, 2048, 8192)
@@ -42,7 +43,7 @@ def _published(rows: Sequence[Row]) -> Table:
 EXPERIMENT = Experiment(
     "dma-folio-count",
     "Copies by one DMA channel, by number of folios",
-    "dma",
+    DMA,
     _cells,
     place=190,
     cpus=CPUS,

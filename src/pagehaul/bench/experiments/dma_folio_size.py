@@ -8,6 +8,7 @@ from pagehaul.bench.cell import Cell, Size
 from pagehaul.bench.dma_cells import CPUS, QUICK_CPUS, by_size, cells
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.labels import Table
+from pagehaul.bench.machines.kinds import DMA
 from pagehaul.bench.row import Row
 
 CHANNELS = (1, 2, 4, 8, 16)
@@ -34,7 +35,7 @@ def _published(rows: Sequence[Row]) -> Table:
 EXPERIMENT = Experiment(
     "dma-folio-size",
     "Copies by DMA channels, by folio size",
-    "dma",
+    DMA,
     _cells,
     place=180,
     cpus=CPUS,

@@ -7,6 +7,7 @@ mapped again. The default of batch_pages is judged by this table.
 
 from pagehaul.bench.cell import BASE_PAGE, METHODS, Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.measures.remap import MEASURE as REMAP
 
 QUICK = {4: (32, 1024), 2048: (16,)}
@@ -48,7 +49,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "first-folio",
     "Until the first and the last folio are accessible again",
-    "parallel",
+    PARALLEL,
     _cells,
     place=100,
     quick_cpus=(8,),

@@ -7,6 +7,7 @@ from pagehaul.bench import beside, published
 from pagehaul.bench.cell import Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.labels import Table, shape_label
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.row import Row
 
 QUICK = {64: (32, 256, 1024), 2048: (1, 4, 16, 64)}
@@ -41,7 +42,7 @@ def _published(rows: Sequence[Row]) -> Table:
 EXPERIMENT = Experiment(
     "folio-count",
     "Throughput by number of folios",
-    "parallel",
+    PARALLEL,
     _cells,
     place=30,
     quick_cpus=(8,),

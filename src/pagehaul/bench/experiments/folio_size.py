@@ -7,6 +7,7 @@ from pagehaul.bench import beside, published
 from pagehaul.bench.cell import Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.labels import Table
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.row import Row
 
 FOLIO_KB = (4, 16, 32, 64, 128, 256, 512, 1024, 2048)
@@ -36,7 +37,7 @@ def _published(rows: Sequence[Row]) -> Table:
 EXPERIMENT = Experiment(
     "folio-size",
     "Throughput by folio size",
-    "parallel",
+    PARALLEL,
     _cells,
     place=40,
     published=_published,

@@ -3,6 +3,7 @@
 
 from pagehaul.bench.cell import GIGANTIC_KB, Cell, Shape, Size, compare_methods, optional
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import PARALLEL
 
 QUICK_FOLIOS = (1, 32)
 FULL_FOLIOS = (1, 4, 16, 64, 256)
@@ -21,7 +22,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "hugetlb",
     "hugetlb pages",
-    "parallel",
+    PARALLEL,
     _cells,
     place=70,
     quick_cpus=(8,),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import DMA
 from pagehaul.bench.views import gains
 
 KERNEL = "judge"
@@ -81,7 +82,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "judge",
     "What each mechanism is worth",
-    "dma",
+    DMA,
     _cells,
     place=250,
     guest_only=True,

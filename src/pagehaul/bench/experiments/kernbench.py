@@ -9,6 +9,7 @@ from pagehaul.bench.cell import Cell, Load, Shape, Size
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.kept_compound import KERNELS, SIZES
 from pagehaul.bench.kernbench import commands_file, sources, write_commands
+from pagehaul.bench.machines.kinds import FAULTING
 from pagehaul.bench.measures.faults import MEASURE as FAULTS
 from pagehaul.bench.row import Row
 from pagehaul.bench.views.fault_figures import KEPT_HEADER, Lines, kept, kept_caption, line, view
@@ -59,7 +60,7 @@ def _lines(rows: Sequence[Row]) -> tuple[str, tuple[str, ...], Lines]:
 EXPERIMENT = Experiment(
     "kernbench",
     "Compiling with compound pages kept in the per-CPU lists",
-    "faults",
+    FAULTING,
     _cells,
     place=170,
     guest_only=True,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.measures.reads import MEASURE as READS
 
 QUICK = (Shape(2048, 16),)
@@ -33,7 +34,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "non-temporal",
     "Copies through the caches, and past them",
-    "parallel",
+    PARALLEL,
     _cells,
     place=120,
     about_caches=True,

@@ -3,6 +3,7 @@
 
 from pagehaul.bench.cell import BASE_PAGE, Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import ICOUNT
 
 QUICK_KB = (4, 64, 2048)
 FULL_KB = (4, 16, 32, 64, 128, 256, 512, 1024, 2048)
@@ -39,7 +40,7 @@ def _small_moves() -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "path-length",
     "Instructions per page",
-    "icount",
+    ICOUNT,
     _cells,
     place=10,
     about_losses=True,

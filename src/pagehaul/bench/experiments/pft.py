@@ -8,6 +8,7 @@ from pagehaul.bench import published
 from pagehaul.bench.cell import BASE_PAGE, Cell, Load, Shape, Size
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.kept_compound import KERNELS, SIZES
+from pagehaul.bench.machines.kinds import FAULTING
 from pagehaul.bench.measures.faults import MEASURE as FAULTS
 from pagehaul.bench.row import Row
 from pagehaul.bench.views.fault_figures import (
@@ -69,7 +70,7 @@ def _rates(row: Row, times_ns: Sequence[float]) -> list[float]:
 EXPERIMENT = Experiment(
     "pft",
     "Page faults with compound pages kept in the per-CPU lists",
-    "faults",
+    FAULTING,
     _cells,
     place=160,
     guest_only=True,

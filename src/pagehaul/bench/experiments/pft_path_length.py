@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pagehaul.bench.cell import Cell, Load, Shape, Size
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.kept_compound import KERNELS, SIZES
+from pagehaul.bench.machines.kinds import FAULT_ICOUNT
 from pagehaul.bench.measures.instructions import MEASURE as INSTRUCTIONS
 from pagehaul.bench.row import Row
 from pagehaul.bench.views.fault_figures import Lines, change, kept, view
@@ -49,7 +50,7 @@ def _lines(rows: Sequence[Row]) -> tuple[str, tuple[str, ...], Lines]:
 EXPERIMENT = Experiment(
     "pft-path-length",
     "Instructions for each page faulted in and freed",
-    "fault-icount",
+    FAULT_ICOUNT,
     _cells,
     place=220,
     guest_only=True,

@@ -7,6 +7,7 @@ from pagehaul.bench import beside, published
 from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.labels import Table, shape_label
+from pagehaul.bench.machines.kinds import DIES
 from pagehaul.bench.row import Row
 
 QUICK = (Shape(2048, 32),)
@@ -58,7 +59,7 @@ def _published(rows: Sequence[Row]) -> Table:
 EXPERIMENT = Experiment(
     "placement",
     "Helpers spread over caches, or in one first",
-    "dies",
+    DIES,
     _cells,
     place=130,
     cpus=(4, 8, 16),

@@ -9,6 +9,7 @@ the kernel: the same estimate of what is faster would decide in it otherwise.
 from pagehaul.bench.cell import PAGE_KB, Cell, Shape, Size
 from pagehaul.bench.choices import AUTOMATIC, copy_kb, forced
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import PARALLEL
 
 QUICK = {4: (1, 8, 32, 128, 512, 2048, 16384)}
 FULL = {4: (1, 8, 32, 128, 512, 2048, 8192, 65536), 64: (1, 2, 8, 32, 128, 4096), 2048: (1, 2, 128)}
@@ -39,7 +40,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "policy",
     "Small and large moves, by every method",
-    "parallel",
+    PARALLEL,
     _cells,
     place=80,
     quick_cpus=(2, 16),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pagehaul.bench.cell import METHODS, Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import DIES
 
 QUICK_TOTAL_MB = 32
 FULL_TOTAL_MB = 64
@@ -52,7 +53,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "reasons",
     "Memory that moves by other ways than move_pages",
-    "dies",
+    DIES,
     _cells,
     place=140,
     guest_only=True,

@@ -6,6 +6,7 @@ All of it is measured on one machine, the largest one, so that nothing differs b
 
 from pagehaul.bench.cell import GIGANTIC_KB, Cell, Shape, Size, optional, powers_of_two
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.views import scaling
 
 CPUS = (32,)
@@ -44,7 +45,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "scaling",
     "One caller and its helpers, beside several callers on vanilla",
-    "parallel",
+    PARALLEL,
     _cells,
     place=20,
     cpus=CPUS,

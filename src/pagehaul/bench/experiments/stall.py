@@ -3,6 +3,7 @@
 
 from pagehaul.bench.cell import METHODS, Cell, Shape, Size, compare_methods
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.measures.touch import MEASURE as TOUCH
 
 FOLIO_KB = (4, 2048)
@@ -27,7 +28,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "stall",
     "Waits for memory that moves",
-    "parallel",
+    PARALLEL,
     _cells,
     place=90,
     quick_cpus=(8,),

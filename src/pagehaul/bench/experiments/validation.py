@@ -14,6 +14,7 @@ from pagehaul.bench.cell import DCBM, PAGE_KB, Cell, Shape, Size
 from pagehaul.bench.choices import copy_kb, forced
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.experiments import folio_count, folio_size
+from pagehaul.bench.machines.kinds import DMA
 from pagehaul.bench.views import validation
 
 GRACE, ZEN3 = "grace", "epyc-zen3"
@@ -85,7 +86,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "validation",
     "Published ratios beside those of the machine models",
-    "dma",
+    DMA,
     _cells,
     place=240,
     guest_only=True,

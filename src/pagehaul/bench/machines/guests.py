@@ -3,7 +3,6 @@
 
 import itertools
 import os
-import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from typing import Any
 from pagehaul import ui
 from pagehaul.bench.cell import Size
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import Kind
 from pagehaul.bench.machines.places import Place, Turn, parse_lines
 from pagehaul.bench.machines.referee import Referee
 from pagehaul.guest import kvm, models, vm
@@ -36,26 +36,11 @@ _GIGANTIC_PAGES = ("hugepagesz=1G", "hugepages=0:1,1:1")
 _QUICK_GUEST_MB = 2048
 _FULL_GUEST_MB = (8192, 6144, 4096, 3072, 2048)
 _ICOUNT_GUEST_MB = 1536
-# So little that all of a node can be filled quickly, and compilers have room.
-_FAULTS_GUEST_MB = 1024
 # MiB that the host keeps when a guest's memory is chosen.
 _HOST_RESERVE_MB = 2048
 
 # What movebench says when it waits for its first turn.
 _READY = b"movebench: ready"
-
-# What a guest has instead of a DMA engine: threads that copy, each held to the speed of the model's
-# channels or, against the host's clock, to so many MB/s: slow enough that several can be told from
-# one. They have CPUs of their own, which are part of the device and run nothing else: in virtual
-# time one each, which costs nothing while it sleeps, and half of the guest's otherwise.
-_CHANNELS = 16
-CHANNEL_MB = 200
-
-# Kinds of machines that count instructions, that have DMA channels, and that run faultbench.
-_COUNTING = ("icount", "busy-icount", "fault-icount")
-_FAULTS = ("faults", "fault-icount")
-# The caches of two dies have a CPU each besides that of the caller.
-_DIES_CPUS = 4
 
 # How often guests are booted for the same turns, at most, while the emulation brings them down.
 _ATTEMPTS = 3
@@ -92,7 +77,7 @@ class Guests:
     def places(self, experiment: Experiment, quick: bool) -> tuple[Place, ...]:
         """Return where an experiment is measured: all kinds of machines can be had."""
         kind = experiment.machine
-        if kind in _COUNTING:
+        if kind.counting:
             return (Place(kind, 1, "instructions"),)
         if not (experiment.models or self.models) and self.has_kvm():
             return tuple(Place(kind, cpus) for cpus in self.cpus or (_host_cpus(kind),))
@@ -125,29 +110,15 @@ class Guests:
 
     def guest(self, place: Place, quick: bool) -> Guest:
         """Return the machine that a place is."""
-        if place.kind in _COUNTING:
+        if place.kind.counting:
             return Guest(cpus=1, nodes=2, memory_mb=_ICOUNT_GUEST_MB, icount=True)
         memory = _QUICK_GUEST_MB if quick else self._full_memory_mb()
-        guest = Guest(cpus=place.cpus, nodes=2, memory_mb=memory)
-        if place.kind == "faults":
-            guest = replace(guest, memory_mb=_FAULTS_GUEST_MB)
-        elif place.kind == "dies":
-            dies = 2 if place.cpus % 2 == 0 else 1
-            topology = f"sockets=1,dies={dies},cores={place.cpus // dies},threads=1"
-            guest = replace(guest, nodes=1, memory_only_nodes=1, topology=topology)
-        elif memory >= _FULL_GUEST_MB[1]:
+        guest = Guest(cpus=place.cpus, nodes=2, memory_mb=place.kind.memory_mb or memory)
+        if place.kind.gigantic and memory >= _FULL_GUEST_MB[1]:
             guest = replace(guest, append=_GIGANTIC_PAGES)
         if place.model is not None:
             guest = replace(guest, model=models.load(place.model))
-        if place.kind == "dma":
-            # All nodes have as many CPUs, and all channels one of their own.
-            more = _CHANNELS + place.cpus % 2 if guest.model is not None else 0
-            guest = replace(guest, cpus=place.cpus + more)
-            device = device_cpus(guest, place)
-            guest = replace(guest, append=(*guest.append, f"isolcpus=domain,{device}"))
-            if guest.model is not None:
-                guest = replace(guest, device_cpus=device)
-        return guest
+        return place.kind.shape(guest, place.cpus)
 
     def _full_memory_mb(self) -> int:
         """Return MiB of a guest of a full run, of which there are two at a time, or all kernels."""
@@ -199,7 +170,7 @@ class Guests:
     def describe(self, kernel: str, place: Place, guest: Guest, result: Result) -> None:
         """Note what a guest was."""
         known = self.described.setdefault(
-            place.kind,
+            place.kind.name,
             {
                 "accelerator": result.accel,
                 "clock": place.clock,
@@ -214,7 +185,12 @@ class Guests:
                 known[key] = sorted([*known[key], value])
         if result.simulation is not None:
             counts = {name: n for name, n in result.simulation.items() if isinstance(n, int)}
-            what = {"kernel": kernel, "kind": place.kind, "cpus": place.cpus, "model": place.model}
+            what = {
+                "kernel": kernel,
+                "kind": place.kind.name,
+                "cpus": place.cpus,
+                "model": place.model,
+            }
             seconds = {"seconds": round(result.seconds, 1)}
             self.simulated.append({**what, **seconds, **counts})
 
@@ -332,14 +308,15 @@ class _Boot:
 
     def _command(self, kernel: str, guest: Guest, waits_in: Path | None) -> list[str]:
         program = self.guests.program
-        name = "faultbench" if self.place.kind in _FAULTS else program.name
+        name = self.place.kind.program
         command = [str(program.with_name(name)), "--plan=-"]
         if guest.model is not None and name == program.name:
             command.append("--own-machine")
         if waits_in is not None:
             command.append(f"--turns={waits_in}")
-        if self.place.kind == "dma" and kernel != "vanilla":
-            return with_channels(self.guests.images[kernel], guest, self.place, command)
+        wrap = self.place.kind.wrap
+        if wrap is not None and kernel != "vanilla":
+            return wrap(self.guests.images[kernel], guest, self.place.cpus, command)
         return command
 
     def _lines(self, guest: Guest, results: dict[str, Result]) -> _Lines:
@@ -351,37 +328,11 @@ class _Boot:
         return lines
 
 
-def _host_cpus(kind: str) -> int:
+def _host_cpus(kind: Kind) -> int:
     """Return how many CPUs a guest has whose CPUs are threads of the host."""
     cpus = max(2, min(os.cpu_count() or 2, _MAX_GUEST_CPUS) // 2 * 2)
-    return max(_DIES_CPUS, cpus) if kind == "dies" else cpus
+    return max(kind.least_cpus, cpus)
 
 
 def _name(kernel: str, place: Place) -> str:
-    return "-".join(filter(None, [kernel, place.kind, str(place.cpus), place.model]))
-
-
-def device_cpus(guest: Guest, place: Place) -> str:
-    """Return the list of the CPUs that make up the DMA engine of a guest."""
-    if guest.model is None:
-        return f"{guest.cpus // 2}-{guest.cpus - 1}"
-    parts = []
-    left = place.cpus
-    for number, cpus in enumerate(guest.node_cpus()):
-        # Of all others, the caller's and helpers', each node has its part.
-        mine = -(-left // (guest.nodes - number))
-        left -= mine
-        parts.append(f"{cpus.start + mine}-{cpus.stop - 1}")
-    return ",".join(parts)
-
-
-def with_channels(kernel: Kernel, guest: Guest, place: Place, command: Sequence[str]) -> list[str]:
-    """Return a command that runs `command` where dcbm has channels of softdma to use."""
-    softdma, dcbm = (shlex.quote(str(build.module(kernel, name))) for name in ("softdma", "dcbm"))
-    speed, setup_ns = CHANNEL_MB, 0
-    if guest.model is not None:
-        speed, setup_ns = guest.model.channel_mb_s, guest.model.channel_ns
-    params = f"channels={_CHANNELS} bandwidth_mb={speed} cpus={device_cpus(guest, place)}"
-    params += f" setup_ns={setup_ns}"
-    load = f"insmod {softdma} {params} && insmod {dcbm}"
-    return ["sh", "-c", f"{load} && exec {shlex.join(command)}"]
+    return "-".join(filter(None, [kernel, place.kind.name, str(place.cpus), place.model]))

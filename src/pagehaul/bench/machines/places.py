@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from pagehaul.bench.cell import Size
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import Kind
 from pagehaul.errors import PagehaulError
 
 
@@ -22,12 +23,12 @@ class Turn:
 
 @dataclass(frozen=True)
 class Place:
-    """A machine to measure on: of a kind that `Experiment` knows, and with so many CPUs.
+    """A machine to measure on: of a kind, and with so many CPUs.
 
     clock is what its time is: "virtual", of the model of that name, "host", or "instructions".
     """
 
-    kind: str
+    kind: Kind
     cpus: int
     clock: str = "host"
     model: str | None = None
@@ -41,7 +42,7 @@ class Place:
     def label(self) -> str:
         """What a user is told of it."""
         cpus = f"{self.cpus} CPU{'s' if self.cpus > 1 else ''}"
-        return f"{self.kind}, {cpus}" + (f", {self.model}" if self.model else "")
+        return f"{self.kind.name}, {cpus}" + (f", {self.model}" if self.model else "")
 
 
 class Machine(Protocol):

@@ -13,6 +13,7 @@ from typing import Any
 
 from pagehaul.bench.cell import DCBM, Size
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import DMA, KINDS, Kind
 from pagehaul.bench.machines.places import Place, Turn, parse_lines
 from pagehaul.errors import PagehaulError
 from pagehaul.host import facts
@@ -46,10 +47,10 @@ class Host:
         """Return the running kernel."""
         return ("pagehaul" if _MIGRATE_COPY.is_dir() else "vanilla",)
 
-    def _kinds(self) -> tuple[str, ...]:
+    def _kinds(self) -> tuple[Kind, ...]:
         """Instructions are counted in a guest only; the caches are those that there are."""
-        kinds = ("parallel", "dies")
-        return (*kinds, "dma") if (_MIGRATE_COPY / DCBM).is_dir() else kinds
+        kinds = tuple(kind for kind in KINDS.values() if kind.on_host)
+        return (*kinds, DMA) if (_MIGRATE_COPY / DCBM).is_dir() else kinds
 
     def places(self, experiment: Experiment, quick: bool) -> tuple[Place, ...]:
         """Return this machine, which is no model of another one."""
@@ -132,7 +133,7 @@ class Host:
             "to": second,
         }
         return {
-            "machines": dict.fromkeys(self._kinds(), here),
+            "machines": {kind.name: here for kind in self._kinds()},
             "kernels": {self.kernels()[0]: platform.release()},
             "host": {"cpu": facts.cpu_model(), "cpus": os.cpu_count()},
         }

@@ -9,6 +9,7 @@ from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.labels import shape_label
 from pagehaul.bench.machines import setup
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.measuring import measure
 from pagehaul.bench.row import Results, Row
 from pagehaul.host import tools
@@ -43,7 +44,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 
 
 _EXPERIMENT = Experiment(
-    "repeatable", "The same cells again", "parallel", _cells, quick_cpus=(_CPUS,), models=(_MODEL,)
+    "repeatable", "The same cells again", PARALLEL, _cells, quick_cpus=(_CPUS,), models=(_MODEL,)
 )
 
 
