@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pagehaul.errors import NoProcessError, PagehaulError
+from pagehaul.host.nodes import parse_list
 from pagehaul.move.mappings import BASE_PAGE, Mapping, parse_numa_maps
 from pagehaul.move.movepages import Addresses
-from pagehaul.move.nodelist import parse_list
 from pagehaul.move.selection import has_ended
 
 _THP_SIZE_FILE = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")

@@ -5,8 +5,9 @@ import os
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
+from pagehaul.host.nodes import format_nodes, memory_nodes
 from pagehaul.move.addrspace import thp_size
-from pagehaul.move.nodelist import format_nodes, memory_nodes, parse_nodes
+from pagehaul.move.nodelist import parse_nodes
 from pagehaul.move.tiers import tier_nodes
 from pagehaul.move.windows import Plan
 

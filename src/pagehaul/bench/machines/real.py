@@ -16,9 +16,8 @@ from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines.kinds import DMA, KINDS, Kind
 from pagehaul.bench.machines.places import Place, Turn, parse_lines
 from pagehaul.errors import PagehaulError
-from pagehaul.host import facts
+from pagehaul.host import facts, nodes
 
-_NODES = Path("/sys/devices/system/node")
 _MIGRATE_COPY = Path("/sys/kernel/mm/migrate_copy")
 
 # MiB of a node that are not for the pages being moved.
@@ -139,24 +138,23 @@ class Host:
         }
 
 
-def nodes_with_memory() -> list[int]:
-    """NUMA nodes of this host that have memory."""
+def nodes_with_memory() -> tuple[int, ...]:
+    """Return the NUMA nodes of this host that have memory, none where the kernel has no NUMA."""
     try:
-        text = (_NODES / "has_memory").read_text().strip()
-    except OSError:
-        return []
-    nodes: list[int] = []
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        nodes += range(int(first), int(last or first) + 1)
-    return nodes
+        return nodes.memory_nodes()
+    except (PagehaulError, ValueError):
+        return ()
 
 
 def _node_free_mb(node: int) -> int:
-    found = re.search(r"MemFree:\s+(\d+) kB", (_NODES / f"node{node}" / "meminfo").read_text())
+    found = re.search(
+        r"MemFree:\s+(\d+) kB", (nodes.SYSFS_NODES / f"node{node}" / "meminfo").read_text()
+    )
     return int(found[1]) // 1024 if found else 0
 
 
 def _free_gigantic_pages(node: int) -> int:
-    path = _NODES / f"node{node}" / "hugepages" / "hugepages-1048576kB" / "free_hugepages"
+    path = (
+        nodes.SYSFS_NODES / f"node{node}" / "hugepages" / "hugepages-1048576kB" / "free_hugepages"
+    )
     return int(path.read_text()) if path.exists() else 0
