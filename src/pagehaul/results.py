@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a benchmark measured, as data: the JSON file and its validation.
 
-docs/benchmark.md describes every field.
+docs/method.md describes every field.
 """
 
 import json
