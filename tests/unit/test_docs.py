@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pagehaul import verbs
 from pagehaul.paths import REPO
 
 WIDTH = 100
@@ -109,6 +110,41 @@ def test_pictures_describe_themselves_and_have_both_colour_schemes(path: Path) -
     space = "{http://www.w3.org/2000/svg}"
     assert root.findtext(f"{space}title") and root.findtext(f"{space}desc")
     assert "prefers-color-scheme: dark" in (root.findtext(f"{space}style") or "")
+
+
+def choices(verb: str, option: str) -> set[str]:
+    """Return what an option of a verb can be."""
+    actions = verbs.parser_of(verb)[1]._actions
+    return {
+        str(each)
+        for action in actions
+        if option in action.option_strings
+        for each in action.choices or ()
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "verb", "option"),
+    [
+        ("guide", "test", "--suite"),
+        ("guide", "build", "--variant"),
+        ("method", "bench", "--experiment"),
+        ("method", "bench", "--model"),
+    ],
+)
+def test_tables_have_every_choice(document: str, verb: str, option: str) -> None:
+    text = (REPO / f"docs/{document}.md").read_text(encoding="utf-8")
+    firsts = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", text, re.M)
+    named = {each for cell in firsts for each in re.findall(r"`([^`]+)`", cell)}
+    assert choices(verb, option)
+    assert choices(verb, option) <= named
+
+
+def test_the_guide_describes_every_verb() -> None:
+    headings = "\n".join(
+        line for _, line in prose(REPO / "docs/guide.md") if line.startswith("## ")
+    )
+    assert set(verbs.COMMANDS) <= set(re.findall(r"`(\w+)`", headings))
 
 
 def figures(text: str) -> set[str]:
