@@ -19,6 +19,22 @@ DIRECTORIES = {directory.path: directory for directory in knobs.read()}
 MAIN = "/sys/kernel/mm/migrate_copy/"
 SYSCTL = "/proc/sys/vm/"
 
+# Where the kernel's page describes what is in a directory.
+HEADINGS = {
+    MAIN: "Controls",
+    f"{MAIN}costs/": "Costs",
+    f"{MAIN}engines/NAME/": "Copy engines",
+    f"{MAIN}engines/dcbm/": "dcbm",
+    f"{MAIN}engines/mtcopy/": "mtcopy",
+    SYSCTL: "vm.mt_page_copy",
+}
+
+# Knobs whose limits the kernel's page leaves out.
+LIMITS_NOT_TOLD = {
+    (f"{MAIN}engines/NAME/", "chunk_kb"),
+    (f"{MAIN}engines/dcbm/", "descriptors"),
+}
+
 # Limits as the selftest names them.
 C_LIMITS = {"cpus": "CPUS", "page": "PAGE_KB"}
 
@@ -37,11 +53,17 @@ def source_of(directory: knobs.Directory) -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in files)
 
 
-def paragraph(name: str) -> str:
-    """Return what the kernel's page says of a file, by its definition list."""
+def section(heading: str) -> str:
+    """Return what stands in the kernel's page below a heading, up to the next one."""
     text = PAGE.read_text(encoding="utf-8")
-    found = re.findall(rf"^{name}\n((?:\t.*\n|\n(?=\t))+)", text, re.M)
-    return " ".join("\n".join(found).split())
+    parts = re.split(r"^(\S.*)\n[=-]{4,}\n", text, flags=re.M)
+    return parts[parts.index(heading) + 1]
+
+
+def paragraph(directory: knobs.Directory, name: str) -> str:
+    """Return what the kernel's page says of a file, by its definition list."""
+    lines = re.search(rf"^{name}\n((?:\t.*\n|\n(?=\t))+)", section(HEADINGS[directory.path]), re.M)
+    return " ".join(lines[1].split()) if lines else ""
 
 
 def listed() -> dict[str, tuple[str, str]]:
@@ -79,6 +101,18 @@ def test_the_kernel_makes_each_knob(directory: knobs.Directory) -> None:
         assert re.search(attribute, text), knob.name
 
 
+@pytest.mark.parametrize(("directory", "knob"), EVERY, ids=ident)
+def test_the_kernel_has_these_defaults(directory: knobs.Directory, knob: knobs.Knob) -> None:
+    text = source_of(directory)
+    written = re.findall(
+        rf"^(?:static )?unsigned int (?:migrate_copy_)?{knob.name} = (\d+);"
+        rf"|^#define DEFAULT_{knob.name.upper()}\s+(\d+)$",
+        text,
+        re.M,
+    )
+    assert {first or second for first, second in written} <= {knob.default.split(",")[0]}
+
+
 def test_the_kernel_makes_no_other_knob() -> None:
     text = source_of(DIRECTORIES[MAIN])
     made = set(re.findall(r"(?:__ATTR(?:_RW|_WO)?|KNOB)\((\w+),|__ATTR_\w\w\((\w+)\)", text))
@@ -89,27 +123,26 @@ def test_the_kernel_makes_no_other_knob() -> None:
 
 @pytest.mark.parametrize(("directory", "knob"), EVERY, ids=ident)
 def test_the_kernels_page_describes_each_knob(directory: knobs.Directory, knob: knobs.Knob) -> None:
-    text = PAGE.read_text(encoding="utf-8")
     if directory.path == SYSCTL:
-        assert re.search(rf"^vm\.{knob.name}$", text, re.M)
+        assert all(f"\n{value}\n\t" in section(HEADINGS[SYSCTL]) for value in (0, 1, 2))
     elif knob.name in ("channels_live", "threads"):
         # Named in the text of their neighbours.
-        assert re.search(rf"\b{knob.name}\b", text)
+        assert re.search(rf"\b{knob.name}\b", section(HEADINGS[directory.path]))
     else:
-        assert paragraph(knob.name)
+        assert paragraph(directory, knob.name)
 
 
 @pytest.mark.parametrize(("directory", "knob"), EVERY, ids=ident)
 def test_the_kernels_page_has_defaults_and_values(
     directory: knobs.Directory, knob: knobs.Knob
 ) -> None:
-    if not (text := paragraph(knob.name)) or knob.read_only or knob.write_only:
+    if not (text := paragraph(directory, knob.name)) or knob.read_only or knob.write_only:
         return
     assert re.search(rf"\b{knob.default.split(',')[0]}\b", text), f"default {knob.default}"
     for value in knob.values:
         assert value in text or "names of" in value, value
-    # The page does not name a limit for descriptors.
-    if isinstance(knob.most, int) and 1 < knob.most < 1 << 20 and knob.name != "descriptors":
+    told = (directory.path, knob.name) not in LIMITS_NOT_TOLD
+    if told and isinstance(knob.most, int) and 1 < knob.most < 1 << 20:
         assert re.search(rf"\b{knob.most}\b", text), f"limit {knob.most}"
 
 
