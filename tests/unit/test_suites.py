@@ -567,6 +567,7 @@ def test_everything_runs_on_the_default_base_and_some_on_the_others(
 
     monkeypatch.setattr(suites, "SUITES", {name: suite(name) for name in (*suites.SHORT, "lint")})
     monkeypatch.setattr(suites, "SHORT", {name: suite(name) for name in suites.SHORT})
+    monkeypatch.delenv("PAGEHAUL_TEST_MINUTES", raising=False)
     assert cli.main(["test"]) == 0
     default, *others = bases.names()
     assert ran == [
