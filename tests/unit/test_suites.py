@@ -567,6 +567,7 @@ def test_everything_runs_on_the_default_base_and_some_on_the_others(
 
     monkeypatch.setattr(suites, "SUITES", {name: suite(name) for name in (*suites.SHORT, "lint")})
     monkeypatch.setattr(suites, "SHORT", {name: suite(name) for name in suites.SHORT})
+    monkeypatch.delenv("PAGEHAUL_TEST_MINUTES", raising=False)
     assert cli.main(["test"]) == 0
     default, *others = bases.names()
     assert ran == [
@@ -579,6 +580,15 @@ def test_everything_runs_on_the_default_base_and_some_on_the_others(
     assert cli.main(["test", "--suite", "kunit", "--base", others[0]]) == 0
     assert ran == [("kunit", default), ("kunit", others[0])]
     assert "Suite kunit" in capsys.readouterr().err
+    ran.clear()
+    monkeypatch.setenv("PAGEHAUL_TEST_MINUTES", "0")
+    assert cli.main(["test"]) == 0
+    assert [name for name, base in ran if base != default] == ["compile"] * len(others)
+    skips = (len(suites.SHORT) - 1) * len(others)
+    assert f"0 failed, {skips} skipped" in capsys.readouterr().out
+    monkeypatch.setenv("PAGEHAUL_TEST_MINUTES", "soon")
+    assert cli.main(["test"]) != 0
+    assert "give a number of minutes" in capsys.readouterr().err
 
 
 def results_of(*statuses: str) -> dict[str, Outcome]:

@@ -2,6 +2,8 @@
 """The `test` verb: everything that the project checks."""
 
 import argparse
+import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,7 +27,7 @@ from pagehaul.suites import (
     torture,
     unit,
 )
-from pagehaul.suites.outcomes import Outcome, Status, count, failed, summary
+from pagehaul.suites.outcomes import Outcome, Status, count, failed, skipped, summary
 
 
 class Suite(Protocol):
@@ -103,6 +105,11 @@ SHORT: dict[str, Suite] = {
     "move": partial(guests.move, alone=True),
 }
 
+# Those of them that need a kernel of that base. Where time is short, as in CI, they are left out
+# rather than cut off: $PAGEHAUL_TEST_MINUTES after the start they are skipped, and listed as such.
+_MINUTES = "PAGEHAUL_TEST_MINUTES"
+_WITH_KERNEL = frozenset(SHORT) - {"compile"}
+
 # Run when they are asked for only: arm64 installs a cross compiler and builds two more kernels,
 # which would take as long as half of the rest; windows needs a kernel more; lint has all that
 # compile has.
@@ -142,10 +149,15 @@ def run(args: argparse.Namespace) -> int:
     others = [bases.get(name) for name in bases.names()[1:]] if named == "all" else []
     if args.variant == "pagehaul":
         names = args.suite or [name for name in SUITES if name not in ON_REQUEST]
-        works = {name: partial(SUITES[name], base=base) for name in names}
+        works: dict[str, Callable[[], list[Outcome]]] = {
+            name: partial(SUITES[name], base=base) for name in names
+        }
         if not args.suite:
+            end = _end()
             works |= {
-                f"{other.name}/{name}": partial(suite, base=other)
+                f"{other.name}/{name}": _until(
+                    end if name in _WITH_KERNEL else math.inf, partial(suite, base=other)
+                )
                 for other in others
                 for name, suite in SHORT.items()
             }
@@ -176,6 +188,26 @@ def run_suites(works: Mapping[str, Callable[[], list[Outcome]]]) -> int:
     # Plain, and alone on its line, for whatever reads it.
     print(summary(everything), flush=True)
     return 1 if count(everything, Status.FAILED) else 0
+
+
+def _end() -> float:
+    """Return when time is short from then on, by time.monotonic(); never, if nobody says so."""
+    minutes = os.environ.get(_MINUTES, "inf")
+    try:
+        return time.monotonic() + 60 * float(minutes)
+    except ValueError:
+        raise PagehaulError(f"${_MINUTES} is {minutes!r}: give a number of minutes") from None
+
+
+def _until(end: float, suite: Callable[[], list[Outcome]]) -> Callable[[], list[Outcome]]:
+    """Return what runs a suite, or says that it is too late for it."""
+
+    def run() -> list[Outcome]:
+        if time.monotonic() >= end:
+            return [skipped("the suite", f"it would begin later than ${_MINUTES} allows")]
+        return suite()
+
+    return run
 
 
 def _run_suite(suite: Callable[[], list[Outcome]]) -> list[Outcome]:

@@ -26,7 +26,9 @@ def run(base: Base | None = None) -> list[Outcome]:
     log.write_text("", encoding="utf-8")
     with TemporaryDirectory(prefix="pagehaul-unit-") as directory:
         report = Path(directory) / "junit.xml"
-        command = [sys.executable, "-m", "pytest", "tests/unit", f"--junitxml={report}"]
+        # A file stays on one CPU: its tests share what takes long to make, such as a browser.
+        parallel = ["-n", str(len(os.sched_getaffinity(0))), "--dist", "loadfile"]
+        command = [sys.executable, "-m", "pytest", "tests/unit", *parallel, f"--junitxml={report}"]
         error = ""
         try:
             ui.run_logged(command, log, cwd=REPO, title="pytest", timeout=_TIMEOUT_S)
