@@ -82,9 +82,9 @@ def arm64_image() -> Callable[[str], bytes]:
     return _arm64_image
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A cache of the test's own."""
+    """A cache of the test's own: each test has one, so that none writes into the user's."""
     path = tmp_path / "cache"
     monkeypatch.setenv("PAGEHAUL_CACHE", str(path))
     path.mkdir()

@@ -96,9 +96,11 @@ def test_not_while_another_one_is_at_work(cache: Path, capsys: pytest.CaptureFix
 
 
 def test_sizes_are_those_on_the_disk(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"x" * 64 * KB)
-    os.link(tmp_path / "a", tmp_path / "b")
-    with (tmp_path / "hole").open("wb") as file:
+    directory = tmp_path / "directory"
+    directory.mkdir()
+    (directory / "a").write_bytes(b"x" * 64 * KB)
+    os.link(directory / "a", directory / "b")
+    with (directory / "hole").open("wb") as file:
         file.truncate(1 << 30)
-    (tmp_path / "link").symlink_to("/usr")
-    assert 64 * KB <= disk_bytes(tmp_path) < 128 * KB
+    (directory / "link").symlink_to("/usr")
+    assert 64 * KB <= disk_bytes(directory) < 128 * KB

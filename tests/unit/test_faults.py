@@ -20,9 +20,11 @@ from pagehaul.kernel.build import Kernel
 from pagehaul.paths import REPO
 
 
-@pytest.fixture
-def faultbench(cache: Path) -> str:
-    return str(cprogs.build_static(REPO / "bench") / "faultbench")
+@pytest.fixture(scope="module")
+def faultbench(tmp_path_factory: pytest.TempPathFactory) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAGEHAUL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return str(cprogs.build_static(REPO / "bench") / "faultbench")
 
 
 class Kernels(Model):

@@ -571,6 +571,7 @@ def test_everything_runs_on_the_default_base_and_some_on_the_others(
 
     monkeypatch.setattr(verb, "SUITES", {name: suite(name) for name in (*registry.SHORT, "lint")})
     monkeypatch.setattr(verb, "SHORT", {name: suite(name) for name in registry.SHORT})
+    monkeypatch.delenv("PAGEHAUL_TEST_MINUTES", raising=False)
     assert main.main(["test"]) == 0
     default, *others = bases.names()
     assert ran == [
@@ -583,6 +584,15 @@ def test_everything_runs_on_the_default_base_and_some_on_the_others(
     assert main.main(["test", "--suite", "kunit", "--base", others[0]]) == 0
     assert ran == [("kunit", default), ("kunit", others[0])]
     assert "Suite kunit" in capsys.readouterr().err
+    ran.clear()
+    monkeypatch.setenv("PAGEHAUL_TEST_MINUTES", "0")
+    assert main.main(["test"]) == 0
+    assert [name for name, base in ran if base != default] == ["compile"] * len(others)
+    skips = (len(registry.SHORT) - 1) * len(others)
+    assert f"0 failed, {skips} skipped" in capsys.readouterr().out
+    monkeypatch.setenv("PAGEHAUL_TEST_MINUTES", "soon")
+    assert main.main(["test"]) != 0
+    assert "give a number of minutes" in capsys.readouterr().err
 
 
 def results_of(*statuses: str) -> dict[str, Outcome]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a benchmark measured, as data: rows, and what each of them is compared with.
 
-docs/benchmark.md describes every field.
+docs/method.md describes every field.
 """
 
 from collections.abc import Mapping, Sequence

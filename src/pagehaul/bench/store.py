@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The JSON file of results, and its validation.
 
-docs/benchmark.md describes every field, data/results.schema.json is its JSON Schema.
+docs/method.md describes every field, data/results.schema.json is its JSON Schema.
 """
 
 import json

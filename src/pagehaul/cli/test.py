@@ -2,12 +2,16 @@
 """The `test` verb: runs everything that the project checks."""
 
 import argparse
+import math
+from collections.abc import Callable
 from functools import partial
 
 from pagehaul.errors import PagehaulError
 from pagehaul.kernel import bases
 from pagehaul.kernel.build import DEBUG_VARIANTS
-from pagehaul.suites.registry import OF_VARIANTS, ON_REQUEST, SHORT, SUITES
+from pagehaul.suites import running
+from pagehaul.suites.outcomes import Outcome
+from pagehaul.suites.registry import OF_VARIANTS, ON_REQUEST, SHORT, SUITES, WITH_KERNEL
 from pagehaul.suites.running import run_suites
 
 
@@ -44,10 +48,15 @@ def run(args: argparse.Namespace) -> int:
     others = [bases.get(name) for name in bases.names()[1:]] if named == "all" else []
     if args.variant == "pagehaul":
         names = args.suite or [name for name in SUITES if name not in ON_REQUEST]
-        works = {name: partial(SUITES[name], base=base) for name in names}
+        works: dict[str, Callable[[], list[Outcome]]] = {
+            name: partial(SUITES[name], base=base) for name in names
+        }
         if not args.suite:
+            end = running.end()
             works |= {
-                f"{other.name}/{name}": partial(suite, base=other)
+                f"{other.name}/{name}": running.until(
+                    end if name in WITH_KERNEL else math.inf, partial(suite, base=other)
+                )
                 for other in others
                 for name, suite in SHORT.items()
             }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs suites, and sums up."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,7 +10,31 @@ from rich.markup import escape
 from pagehaul import ui
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import log_dir
-from pagehaul.suites.outcomes import Outcome, Status, count, failed, summary
+from pagehaul.suites.outcomes import Outcome, Status, count, failed, skipped, summary
+
+# Where time is short, as in CI, suites are left out rather than cut off: $PAGEHAUL_TEST_MINUTES
+# after the start they are skipped, and listed as such.
+_MINUTES = "PAGEHAUL_TEST_MINUTES"
+
+
+def end() -> float:
+    """Return when time is short from then on, by time.monotonic(); never, if nobody says so."""
+    minutes = os.environ.get(_MINUTES, "inf")
+    try:
+        return time.monotonic() + 60 * float(minutes)
+    except ValueError:
+        raise PagehaulError(f"${_MINUTES} is {minutes!r}: give a number of minutes") from None
+
+
+def until(limit: float, suite: Callable[[], list[Outcome]]) -> Callable[[], list[Outcome]]:
+    """Return what runs a suite, or says that it is too late for it."""
+
+    def run() -> list[Outcome]:
+        if time.monotonic() >= limit:
+            return [skipped("the suite", f"it would begin later than ${_MINUTES} allows")]
+        return suite()
+
+    return run
 
 
 def run_suites(works: Mapping[str, Callable[[], list[Outcome]]]) -> int:

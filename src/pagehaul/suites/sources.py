@@ -28,6 +28,9 @@ _OUR_FILES = re.compile(
     r"mm/migrate_copy/|migrate_copy(?:_engine|_windows)?\.h|drivers/dma/softdma\.c"
 )
 
+# Patches, and those without a message.
+_DIFFS = (".patch", ".diff")
+
 # Seconds for one tool.
 _TIMEOUT_S = 900.0
 
@@ -106,13 +109,16 @@ def _not_for(path: Path) -> list[str]:
     """Types of complaints of checkpatch that do not apply to a file."""
     # MAINTAINERS says nothing of files outside the kernel's tree.
     types = ["FILE_PATH_CHANGES"]
-    if path.suffix == ".patch" or path.parent.name == "events":
+    if path.suffix in _DIFFS or path.parent.name == "events":
         # TRACE_EVENT() has a layout of its own, in every trace header of the kernel. A patch has
         # lines of files that are checked by themselves, too.
         types += ["OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT"]
-    if path.suffix in (".patch", ".bt"):
+    if path.suffix in (*_DIFFS, ".bt"):
         # It does not know the comments of bpftrace.
         types.append("SPDX_LICENSE_TAG")
+    if path.suffix == ".diff":
+        # Its message is that of the patch of the default base.
+        types += ["COMMIT_MESSAGE", "MISSING_SIGN_OFF"]
     return types
 
 
@@ -136,6 +142,14 @@ def _checkpatch_series(base: Base) -> list[Outcome]:
         return _checkpatch(pristine, written[1:])
 
 
+def _checkpatch_hooks(base: Base) -> list[Outcome]:
+    """Return a test for the hunks of each patch of a base that is not the default one.
+
+    All else of its patches, messages and new files, is what the default base has, too.
+    """
+    return _checkpatch(source.ensure(base), sorted(base.patches.glob("*.diff")))
+
+
 def _checkpatch_file(pristine: Path, path: Path) -> Outcome:
     command: list[str | Path] = [
         "perl",
@@ -147,7 +161,7 @@ def _checkpatch_file(pristine: Path, path: Path) -> Outcome:
         "--show-types",
         f"--ignore={','.join(_not_for(path))}",
     ]
-    if path.suffix != ".patch":
+    if path.suffix not in _DIFFS:
         command.append("--file")
     # It leaves a file where it runs. On stderr there are only complaints of a helper of it that
     # wants another Python package.
@@ -167,7 +181,8 @@ def compiled(base: Base | None = None) -> list[Outcome]:
     tools.need_for("build")
     tools.need_for("check")
     with ui.step(f"the series on {base.name}"):
-        outcomes = _checkpatch_series(base)
+        patches = _checkpatch_series if base.name == bases.DEFAULT else _checkpatch_hooks
+        outcomes = patches(base)
     warnings = {}
     for variant in ("vanilla", "pagehaul"):
         where = build.configured(variant, base)

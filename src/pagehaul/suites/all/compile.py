@@ -10,4 +10,4 @@ def _work(subject: Subject) -> list[Outcome]:
     return compiled(subject.base)
 
 
-SUITE = Suite("compile", 30, _work, on_request=True, elsewhere=True)
+SUITE = Suite("compile", 30, _work, on_request=True, elsewhere=True, boots=False)

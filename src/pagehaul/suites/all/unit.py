@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from pagehaul import ui
 from pagehaul.errors import PagehaulError
-from pagehaul.host import tools
+from pagehaul.host import facts, tools
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, failed, passed, skipped
 from pagehaul.suites.suite import Subject, Suite
@@ -28,7 +28,9 @@ def _work(subject: Subject) -> list[Outcome]:
     log.write_text("", encoding="utf-8")
     with TemporaryDirectory(prefix="pagehaul-unit-") as directory:
         report = Path(directory) / "junit.xml"
-        words = [sys.executable, "-m", "pytest", "tests/unit", f"--junitxml={report}"]
+        # A file stays on one CPU: its tests share what takes long to make, such as a browser.
+        parallel = ["-n", str(facts.cpus()), "--dist", "loadfile"]
+        words = [sys.executable, "-m", "pytest", "tests/unit", *parallel, f"--junitxml={report}"]
         error = ""
         try:
             ui.run_logged(ui.Command(words, REPO), log, title="pytest", timeout=_TIMEOUT_S)
