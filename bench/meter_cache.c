@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "meter.h"
 #include "movebench.h"
 
 #define LINE		64
@@ -25,7 +26,7 @@ static uint64_t time_pass(const char *memory, size_t bytes)
 }
 
 /* Brings @kb of memory into the caches; returns the nanoseconds of reading it there. */
-uint64_t warm_caches(unsigned long kb)
+static uint64_t warm_caches(unsigned long kb)
 {
 	size_t bytes = kb << 10;
 	uint64_t ns = 0;
@@ -46,14 +47,27 @@ uint64_t warm_caches(unsigned long kb)
 	return ns;
 }
 
-/* Returns the nanoseconds of reading the same memory once more. */
-uint64_t read_own(void)
+static void begin_cache(unsigned long kb, uint64_t *figures)
 {
-	return time_pass(own, own_bytes);
+	figures[0] += warm_caches(kb);
 }
 
-/* Returns the nanoseconds of reading the memory that has moved. */
-uint64_t read_moved(void)
+/* Reads the same memory once more, and what has moved. */
+static void end_cache(uint64_t *figures)
 {
-	return time_pass((const char *)region.start, region.bytes);
+	figures[1] += time_pass(own, own_bytes);
+	figures[2] += time_pass((const char *)region.start, region.bytes);
 }
+
+static const struct meter cache = {
+	.option = "cache",
+	.letter = 'C',
+	.most = 1UL << 24,
+	.help = "  -C, --cache KB       tell how long KB of other memory take to be read, from the\n"
+		"                       caches and again after each move, and what has moved (0: no)\n",
+	.each_move = true,
+	.names = { "warm_ns", "own_ns", "read_ns" },
+	.begin = begin_cache,
+	.end = end_cache,
+};
+METER(cache)
