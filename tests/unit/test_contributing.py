@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The examples of docs/contributing.md, in a copy of the repository that has nothing else added."""
 
+import json
 import os
 import re
 import shutil
@@ -24,9 +25,10 @@ EXPERIMENTS = "src/pagehaul/bench/experiments"
 def clone(tmp_path: Path) -> Path:
     """A copy of what examples add to, and the rest of the repository beside it."""
     for path in REPO.iterdir():
-        if path.name not in ("src", "bases", ".venv", ".git", "build"):
+        if path.name not in ("src", "bases", "bench", ".venv", ".git", "build"):
             (tmp_path / path.name).symlink_to(path)
     shutil.copytree(REPO / "bases", tmp_path / "bases")
+    shutil.copytree(REPO / "bench", tmp_path / "bench")
     skip = shutil.ignore_patterns("__pycache__", "*.egg-info")
     shutil.copytree(REPO / "src", tmp_path / "src", ignore=skip)
     return tmp_path
@@ -70,7 +72,7 @@ for cell in experiment.cells(Size(quick=True, cpus=2, node_mb=512)):
 
 def test_each_example_is_tried() -> None:
     tried = Path(__file__).read_text(encoding="utf-8")
-    assert len(FILES) == 6
+    assert len(FILES) == 7
     for name in FILES:
         assert name.removeprefix(f"{EXPERIMENTS}/") in tried
 
@@ -137,6 +139,23 @@ print(*questions.tables(results)[questions.COSTS].rows[0][1:5], sep="|")
     told, costs = python(clone, "-c", code).splitlines()
     assert told == "2 MB x 16|1 CPUs|51|0.50"
     assert costs == "Energy of a move|0.50x|0.50x|0.50x"
+
+
+def test_a_meter_is_one_file_in_c(clone: Path) -> None:
+    add(clone, "bench/meter_energy.c")
+    command = ["make", "-s", "-C", clone / "bench", f"O={clone / 'out'}", clone / "out/movebench"]
+    subprocess.run(command, check=True)
+    movebench = clone / "out/movebench"
+    told = subprocess.run([movebench, "--help"], capture_output=True, text=True, check=True)
+    assert "      --energy         tell the energy" in told.stdout
+    # Whatever else this machine cannot do, the line has the figures that were asked for.
+    words = [movebench, "--energy", "--folios=1"]
+    (line,) = subprocess.run(words, capture_output=True, text=True).stdout.splitlines()
+    assert "energy_uj" in json.loads(line) and "warm_ns" not in json.loads(line)
+    (line,) = subprocess.run(
+        [movebench, "-C", "64"], capture_output=True, text=True
+    ).stdout.splitlines()
+    assert {"warm_ns", "own_ns", "read_ns"} <= json.loads(line).keys()
 
 
 def test_a_knob_is_an_experiment_that_sets_it(clone: Path) -> None:
