@@ -2,14 +2,20 @@
 """`bench --profile CELL`: where the time of one cell goes."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pagehaul.bench import profile
 from pagehaul.bench.cell import METHODS, Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines.guests import Guests
 from pagehaul.bench.machines.kinds import PARALLEL
+from pagehaul.bench.measuring import measure
+from pagehaul.bench.row import Results
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import models
+from pagehaul.paths import cache_dir
 
 HELP = (
     "only one cell, and where its time goes: KERNEL:METHOD:KBxFOLIOS[:THREADS], such as "
@@ -44,7 +50,21 @@ def experiment(text: str) -> Experiment:
     return Experiment("profile", text, PARALLEL, cells, cpus=(cpus,), quick_cpus=(cpus,))
 
 
-def profiles(directory: Path, machine: Guests) -> dict[str, profile.Profile]:
+def measured(
+    wanted: Experiment, machine: Guests, on_part: Callable[[Results, str], None]
+) -> tuple[Results, dict[str, profile.Profile]]:
+    """Measure a cell, and return where its time went, by what each guest was; on_part as measure().
+
+    Only the simulator sees what each CPU does: the guests run in virtual time.
+    """
+    machine.models = machine.models or (models.DEFAULT,)
+    with TemporaryDirectory(prefix="profile-", dir=cache_dir()) as name:
+        machine.profile = Path(name)
+        results = measure([wanted], machine, quick=True, boots=1, on_part=on_part)
+        return results, _profiles(Path(name), machine)
+
+
+def _profiles(directory: Path, machine: Guests) -> dict[str, profile.Profile]:
     """Return what the simulator wrote into a directory, by what each guest was."""
     found = {}
     for path in sorted(directory.iterdir()):

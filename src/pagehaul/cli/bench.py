@@ -4,7 +4,6 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rich.markup import escape
 
@@ -22,7 +21,6 @@ from pagehaul.cli import options
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import models
 from pagehaul.kernel import bases
-from pagehaul.paths import cache_dir
 from pagehaul.report import page, profiles, terminal, verdict
 
 _MOST_BOOTS = 1000
@@ -103,18 +101,13 @@ def run(args: argparse.Namespace) -> int:
         return _profile(args)
     names = args.experiment or [name for name in EXPERIMENTS if name not in _on_request()]
     wanted = [experiment for name, experiment in EXPERIMENTS.items() if name in names]
-    on_part = terminal.print_tables if args.tables else _tell_part
+    on_part = terminal.print_tables if args.tables else terminal.tell_part
     machine = _machine(args, wanted)
     results = measure(wanted, machine, quick=args.quick, boots=args.boots, on_part=on_part)
     results = replace(results, verdict=verdict.statements(results))
-    stored = keep(results)
-    if args.json is not None:
-        dump(results, args.json)
-    if args.html is not None:
-        page.write([results], args.html)
+    stored = _write(args, results)
     terminal.print_verdict(results)
-    _tell_stored(stored)
-    return 1 if results.integrity.mismatches or results.integrity.not_moved else 0
+    return _end(results, stored)
 
 
 def _profile(args: argparse.Namespace) -> int:
@@ -122,22 +115,26 @@ def _profile(args: argparse.Namespace) -> int:
     if args.host or args.experiment:
         raise PagehaulError("--profile is for a cell in a guest: no --host, no --experiment")
     wanted = profiled.experiment(args.profile)
-    machine = _guests(args, [wanted])
-    # Only the simulator sees what each CPU does.
-    machine.models = machine.models or (models.DEFAULT,)
-    with TemporaryDirectory(prefix="profile-", dir=cache_dir()) as name:
-        machine.profile = Path(name)
-        results = measure([wanted], machine, quick=True, boots=1, on_part=_tell_part)
-        found = profiled.profiles(Path(name), machine)
+    results, found = profiled.measured(wanted, _guests(args, [wanted]), terminal.tell_part)
     for table in profiles.all_tables(found):
         terminal.print_table(table)
     results = profiles.with_profiles(results, found)
+    return _end(results, _write(args, results))
+
+
+def _write(args: argparse.Namespace, results: Results) -> Path:
+    """Keep results, and write what the command line asks for; return where they are kept."""
     stored = keep(results)
     if args.json is not None:
         dump(results, args.json)
     if args.html is not None:
         page.write([results], args.html)
-    _tell_stored(stored)
+    return stored
+
+
+def _end(results: Results, stored: Path) -> int:
+    """Say where results are kept, and return the exit status."""
+    ui.console.print(f"Results: {escape(str(stored))}", soft_wrap=True)
     return 1 if results.integrity.mismatches or results.integrity.not_moved else 0
 
 
@@ -150,17 +147,3 @@ def _machine(args: argparse.Namespace, wanted: list[Experiment]) -> Machine:
 def _guests(args: argparse.Namespace, wanted: list[Experiment]) -> Guests:
     guests = setup.guests(wanted, bases.get(args.base), quick=args.quick)
     return replace(guests, cpus=tuple(args.cpus or ()), models=tuple(args.model or ()))
-
-
-def _tell_part(results: Results, experiment: str) -> None:
-    """Say in a line what came out of an experiment: the tables are not printed."""
-    rows = results.of(experiment)
-    ratios = [row.vs_vanilla for row in rows if row.kernel == "pagehaul" and row.vs_vanilla]
-    text = f"{experiment}: {len(rows)} cells"
-    if ratios:
-        text += f", {min(ratios):.2f} to {max(ratios):.2f} times the unmodified kernel's speed"
-    ui.console.print(f"[bold]{escape(text)}[/]", soft_wrap=True)
-
-
-def _tell_stored(path: Path) -> None:
-    ui.console.print(f"Results: {escape(str(path))}", soft_wrap=True)

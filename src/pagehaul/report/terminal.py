@@ -6,8 +6,10 @@ import textwrap
 import rich.box
 import rich.table
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
+from pagehaul import ui
 from pagehaul.bench.labels import Table
 from pagehaul.bench.row import Results
 from pagehaul.bench.tables import by_model, experiment_table, published_table
@@ -40,6 +42,16 @@ def print_tables(results: Results, experiment: str) -> None:
         beside = published_table(part, experiment)
         if beside is not None:
             print_table(beside)
+
+
+def tell_part(results: Results, experiment: str) -> None:
+    """Say in a line, on stderr, what came out of an experiment whose tables are not printed."""
+    rows = results.of(experiment)
+    ratios = [row.vs_vanilla for row in rows if row.kernel == "pagehaul" and row.vs_vanilla]
+    text = f"{experiment}: {len(rows)} cells"
+    if ratios:
+        text += f", {min(ratios):.2f} to {max(ratios):.2f} times the unmodified kernel's speed"
+    ui.console.print(f"[bold]{escape(text)}[/]", soft_wrap=True)
 
 
 def print_table(table: Table) -> None:
