@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the benchmark programs are told to do: how often, and in which order."""
+"""What the benchmark programs are told to do: in which order, and with which options."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -16,7 +16,7 @@ _LARGE = 64 << 20
 _VERY_LARGE = 256 << 20
 
 # A move of no more ends before it would be warm: the knobs of a method have just been set, which
-# makes the kernel change its code, and an emulator translate that anew. Each cell warms up.
+# makes the kernel change its code, and an emulator translate that again. Each cell warms up.
 _SMALL = 2 << 20
 
 # An engine that has just been switched on, as each cell does, is unknown to the kernel, which gives

@@ -16,10 +16,10 @@ class GuestError(PagehaulError):
 class EmulationBroke(GuestError):
     """The emulation brought the guest down, not the kernel.
 
-    The kernel patches its code while other CPUs run it, with a breakpoint in place meanwhile. QEMU
-    may run the breakpoint from a translation that is out of date, and the kernel, which knows of
-    none, dies of it: "Oops: int3". A processor does not do that. It happens about once in a hundred
-    guests, mostly while the kernel boots. Less often QEMU itself crashes while a guest maps its PCI
+    The kernel patches its code while other CPUs run it, behind a breakpoint. QEMU may run the
+    breakpoint from a translation that is out of date, and the kernel, which knows of none, dies of
+    it: "Oops: int3". A processor does not do that. It happens about once in a hundred guests,
+    mostly while the kernel boots. Less often QEMU itself crashes while a guest maps its PCI
     devices, by an assertion of its own or by touching memory that it does not have. Once an idle
     CPU of the unmodified kernel slept on for two minutes though it had been woken or a timer of its
     was due: RCU, whose thread waited for that, complained of nobody but that CPU, and said itself

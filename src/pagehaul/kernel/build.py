@@ -289,7 +289,7 @@ def make_words(arch: Arch = X86_64) -> list[str]:
 
 
 def make_command(variant: str, arch: Arch = X86_64) -> list[str]:
-    """Return the words of `make` for a tree of `variant`: other words let it compile all anew."""
+    """Return the words of `make` for a tree of `variant`: other words make it compile all."""
     jobs = f"-j{facts.cpus()}"
     compiler = f"CC=ccache {arch.cross}gcc"
     return [*make_words(arch), jobs, compiler, f"LOCALVERSION=-{arch.label(variant)}"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Pagehaul's files and patches over a pristine kernel.
 
-A tree is kept from one time to the next. What the series touches is made anew in a
+A tree is kept from one time to the next. What the series touches is made again in a
 staging directory, from pristine files, and only what came out different is copied into the tree:
 `make` then rebuilds only that, and a patch that does not apply leaves the tree as it was.
 """
@@ -141,7 +141,7 @@ def _copy(origin: Path, tree: Path) -> None:
 
 
 def _relocate(tools: Path, origin: Path, tree: Path) -> None:
-    """Let objtool look as if built in `tree`: make would build it anew, and with it all objects."""
+    """Let objtool look as if built in `tree`: make would build it, and all objects, again."""
     for path in tools.rglob(".*.cmd"):
         text = path.read_text(encoding="utf-8")
         if str(origin) in text:

@@ -207,7 +207,7 @@ class Process:
         return parse_numa_maps(self.numa_maps(), self._lines("maps"))
 
     def present(self, mapping: Mapping) -> Iterator[Regions]:
-        """Present parts of `mapping`, ascending; nothing when the process has ended meanwhile."""
+        """Present parts of `mapping`, ascending; nothing when the process has ended."""
         if mapping.page_size != BASE_PAGE:
             bounds = np.array([[mapping.start], [mapping.end]], np.uint64)
             yield Regions(Kind.HUGETLB, mapping.page_size, bounds[0], bounds[1])

@@ -124,7 +124,7 @@ class Work:
         self.report.stop_word = stop.word
 
     def _all_once(self, stop: Stop) -> list[Part]:
-        """Move what each process has; also of those that appear meanwhile."""
+        """Move what each process has; also of those that appear during that."""
         visited: dict[Identity, Part] = {}
         while new := [each for each in self._selection.find() if each not in visited]:
             for identity in new:

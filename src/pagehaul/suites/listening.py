@@ -18,7 +18,7 @@ from pagehaul.suites import races
 class Job:
     """A command for a guest, and where its output goes.
 
-    title is what the user sees meanwhile, beside what `detail` makes of all output so far when the
+    The user sees title while it runs, beside what `detail` makes of all output so far when the
     command has printed to a stream. timeout is in seconds, boot included. stop is for another
     thread to set.
     """

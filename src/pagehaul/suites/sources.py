@@ -192,7 +192,7 @@ def compiled(base: Base | None = None) -> list[Outcome]:
             path = where / name
             for old in path.glob("*.o") if path.is_dir() else (path,):
                 old.unlink(missing_ok=True)
-        # As the tree is built, or the next build would compile all of it anew.
+        # As the tree is built, or the next build would compile all of it again.
         command = [*build.make_command(variant), "W=1", "C=2", *objects]
         with ui.step(f"W=1 and sparse, {variant}"):
             status, output = _output(command, cwd=where, env=build.make_environment(where))

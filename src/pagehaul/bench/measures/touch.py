@@ -28,7 +28,7 @@ class Touches:
     """All touches of the memory, and what half of them took at most, and 99%, in ns.
 
     These two are of all touches of a turn, and medians over the turns. A touch that had to wait
-    counts for those that would have come meanwhile, too.
+    counts for those that would have come during the wait, too.
     """
 
     count: Annotated[int, Least(1)]
