@@ -9,7 +9,7 @@ from typing import Any
 from pagehaul.guest import vm
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import Listener, Result, Task
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 
 TO_LISTEN = {each.name for each in fields(Listener)}
 

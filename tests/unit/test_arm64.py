@@ -17,7 +17,7 @@ from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import GuestError, Result
 from pagehaul.host import debian, tools
 from pagehaul.kernel.arches import ARM64, ARM64_64K
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 
 Fake = Callable[[str, str], Path]
 

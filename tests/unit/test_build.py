@@ -11,6 +11,7 @@ from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.arches import ARCHES, ARM64, ARM64_64K, X86_64
+from pagehaul.kernel.built import Kernel
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def setting(cache: Path, content: Content, tmp_path: Path, monkeypatch: pytest.M
     return tmp_path
 
 
-def builds(kernel: build.Kernel) -> int:
+def builds(kernel: Kernel) -> int:
     return len((kernel.tree / "builds").read_text().splitlines())
 
 

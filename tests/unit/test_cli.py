@@ -112,15 +112,22 @@ def test_verbs_are_imported_when_used() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_moving_pages_begins_at_once() -> None:
-    """Whoever moves pages waits for nothing of kernels, guests, benchmarks and reports."""
-    rooms = ("bench", "guest", "kernel", "report", "suites")
+@pytest.mark.parametrize(
+    ("name", "not_needed"),
+    [
+        ("move", ("bench", "guest", "kernel", "report", "suites")),
+        ("report", ("guest.vm", "guest.qemu", "kernel.build", "kernel.source", "suites")),
+    ],
+)
+def test_a_verb_waits_for_nothing_that_it_does_not_need(
+    name: str, not_needed: tuple[str, ...]
+) -> None:
     code = (
         "import sys\n"
         "from pagehaul.cli import main, verbs\n"
-        "verbs.parser_of('move')\n"
-        f"found = [each for each in sys.modules for room in {rooms}\n"
-        "         if each.startswith('pagehaul.' + room)]\n"
+        f"verbs.parser_of('{name}')\n"
+        f"found = [each for each in sys.modules for other in {not_needed}\n"
+        "         if each.startswith('pagehaul.' + other)]\n"
         "sys.exit(str(found) if found else 0)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -96,9 +96,10 @@ from pathlib import Path
 from pagehaul.guest import cprogs
 from pagehaul.host import tools
 from pagehaul.kernel import build
+from pagehaul.kernel.built import Kernel
 from pagehaul.suites import ours, registry
 nowhere = Path("nowhere")
-build.build = lambda name, base: build.Kernel(name, nowhere, nowhere, nowhere, "7")
+build.build = lambda name, base: Kernel(name, nowhere, nowhere, nowhere, "7")
 cprogs.selftests = lambda *_: nowhere
 ours.all_at_once = lambda works, guest, *_: print(len(works), guest.nodes, *works[0].args[3]) or []
 registry.SUITES["errors-again"]()

@@ -16,7 +16,7 @@ from pagehaul.bench.machines.places import parse_lines
 from pagehaul.bench.views import fault_figures
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.paths import REPO
 
 

@@ -19,7 +19,7 @@ from pagehaul.guest import models, vm
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import EmulationBroke, Result, Task
 from pagehaul.host import facts
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 
 
 def images(tmp_path: Path) -> dict[str, Kernel]:

@@ -10,7 +10,7 @@ import pytest
 
 from pagehaul.errors import PagehaulError
 from pagehaul.kernel import bases, source, tree
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.suites import races
 
 # A file of the kernel before and after our patches.

@@ -11,7 +11,7 @@ from pagehaul.cli import run as verb
 from pagehaul.guest import models, vm
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import Result
-from pagehaul.kernel import build
+from pagehaul.kernel.built import Kernel
 
 
 def _parsed(*words: str) -> argparse.Namespace:
@@ -47,11 +47,11 @@ def test_an_unknown_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None
 def test_one_boot_that_fails_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kernel = build.Kernel("vanilla", tmp_path, tmp_path / "image", tmp_path / "config", "6.12")
+    kernel = Kernel("vanilla", tmp_path, tmp_path / "image", tmp_path / "config", "6.12")
     monkeypatch.setattr(options, "kernel_of", lambda *_: kernel)
     logs = []
 
-    def run(_: build.Kernel, guest: Guest, *__: object, **options: Path) -> Result:
+    def run(_: Kernel, guest: Guest, *__: object, **options: Path) -> Result:
         logs.append(options["log"].name)
         return Result(3 if guest.cpus == 1 else 0, "", "", options["log"], 1.0, "tcg")
 

@@ -18,7 +18,7 @@ from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import GuestError, Result
 from pagehaul.host import tools
 from pagehaul.kernel.arches import ARM64
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 
 Fake = Callable[[str, str], Path]
 

@@ -26,7 +26,7 @@ from pagehaul.guest.task import GuestError, Listener, Task
 from pagehaul.host import tools
 from pagehaul.kernel import bases, build
 from pagehaul.kernel.bases import Base
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.suites import both, figures, ours, programs, registry, sources, tap, together
 from pagehaul.suites.all import arm64, mm_selftests, move, unit
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary

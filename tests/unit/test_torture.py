@@ -14,6 +14,7 @@ from pagehaul.guest import vm
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import Task
 from pagehaul.kernel import build
+from pagehaul.kernel.built import Kernel
 from pagehaul.suites import torturing
 from pagehaul.suites.outcomes import Outcome, Status, passed
 
@@ -96,10 +97,10 @@ def test_the_verb_reports_and_fails(
     outcome: Outcome,
     status: int,
 ) -> None:
-    kernel = build.Kernel("torture", tmp_path, tmp_path, tmp_path, "6.12")
+    kernel = Kernel("torture", tmp_path, tmp_path, tmp_path, "6.12")
     asked = []
 
-    def pretend(kernel: build.Kernel, seconds: int, seed: int) -> torturing.Report:
+    def pretend(kernel: Kernel, seconds: int, seed: int) -> torturing.Report:
         asked.append((kernel.variant, seconds, seed))
         return torturing.Report([outcome], FIGURES)
 
@@ -116,10 +117,10 @@ def test_the_verb_reports_and_fails(
 
 def _pretend_guest(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, output: str
-) -> tuple[build.Kernel, list[object]]:
+) -> tuple[Kernel, list[object]]:
     commands: list[object] = []
 
-    def pretend(kernel: build.Kernel, guest: Guest, task: Task, **how: Any) -> None:
+    def pretend(kernel: Kernel, guest: Guest, task: Task, **how: Any) -> None:
         commands.append(task.command)
         how["listener"].on_output("stdout", output.encode())
 
@@ -127,7 +128,7 @@ def _pretend_guest(
     monkeypatch.setattr(torturing.tools, "require", lambda *names: None)
     monkeypatch.setattr(torturing.cprogs, "selftests", lambda *args: tmp_path)
     monkeypatch.setattr(vm, "run", pretend)
-    return build.Kernel("torture", tmp_path, tmp_path, tmp_path, "6.12"), commands
+    return Kernel("torture", tmp_path, tmp_path, tmp_path, "6.12"), commands
 
 
 @pytest.mark.parametrize("leaks", [None, False, True])

@@ -19,7 +19,8 @@ from pagehaul.guest.console import Console
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import GuestError, Result
 from pagehaul.host import tools
-from pagehaul.kernel.build import VARIANTS, Kernel
+from pagehaul.kernel.build import VARIANTS
+from pagehaul.kernel.built import Kernel
 
 Fake = Callable[[str, str], Path]
 

@@ -9,7 +9,7 @@ from pagehaul.bench.labels import Table
 from pagehaul.bench.machines.kinds import Kind
 from pagehaul.bench.row import Row
 from pagehaul.bench.view import View
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 
 # CPUs of the machines of virtual time.
 CPUS = (1, 2, 4, 8, 16)

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.paths import cache_dir
 
 # What kernbench compiles, in the tree of the kernel: always the same, and quickly done.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 
 # Where the kernel's addresses begin.
 _KERNEL = 0xFFFF800000000000

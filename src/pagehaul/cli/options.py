@@ -10,6 +10,7 @@ from pagehaul.guest import models
 from pagehaul.guest.machine import Guest
 from pagehaul.kernel import bases, build
 from pagehaul.kernel.arches import ARCHES, X86_64, Arch
+from pagehaul.kernel.built import Kernel
 
 _SOURCE = (
     "kernel source: a directory, a tarball, or a version to get from kernel.org (default: Debian's)"
@@ -137,7 +138,7 @@ def _guest(args: argparse.Namespace, arch: Arch, cpus: int) -> Guest:
     )
 
 
-def kernel_of(args: argparse.Namespace, arch: Arch = X86_64) -> build.Kernel:
+def kernel_of(args: argparse.Namespace, arch: Arch = X86_64) -> Kernel:
     """Return the kernel that the options name, built when it is not."""
     if args.kernel is None:
         return build.build(args.variant, bases.get(args.base), args.source, arch)

@@ -12,7 +12,7 @@ from pagehaul.guest import vm
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import Listener, Task
 from pagehaul.kernel.arches import ARCHES
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

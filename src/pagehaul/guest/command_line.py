@@ -4,7 +4,8 @@
 from pagehaul.guest import virtual_time
 from pagehaul.guest.machine import Guest
 from pagehaul.kernel.arches import X86_64
-from pagehaul.kernel.build import CHECKING_VARIANTS, Kernel
+from pagehaul.kernel.build import CHECKING_VARIANTS
+from pagehaul.kernel.built import Kernel
 
 
 def words(kernel: Kernel, guest: Guest) -> list[str]:

@@ -17,7 +17,7 @@ from pagehaul.guest import cprogs, qemu
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.models import Model
 from pagehaul.host import facts
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.paths import REPO, lock
 
 # When the guest believes that it is booted.

@@ -20,7 +20,7 @@ from pagehaul.guest.machine import Guest
 from pagehaul.guest.session import Session
 from pagehaul.guest.task import EmulationBroke, GuestError, Listener, Result, Task
 from pagehaul.kernel.arches import ARM64, X86_64
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.paths import REPO, cache_dir, log_dir, read_record
 
 # How often a guest is booted, at most, while QEMU's emulation brings it down.

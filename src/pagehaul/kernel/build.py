@@ -7,7 +7,6 @@ import re
 import struct
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
@@ -15,6 +14,7 @@ from pagehaul.host import facts, tools
 from pagehaul.kernel import bases, tree
 from pagehaul.kernel.arches import ARM64, X86_64, Arch
 from pagehaul.kernel.bases import Base
+from pagehaul.kernel.built import Kernel
 from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
 from pagehaul.ui import Command, Step, run_logged
 
@@ -46,37 +46,9 @@ _FRAGMENTS: dict[str, tuple[str, ...]] = {
     "pcp-compound": ("pagehaul", "pcp-compound"),
     "debug-pcp-compound": ("pagehaul", "torture", "debug", "pcp-compound"),
 }
-# Where the build leaves our modules.
-_MODULES = {
-    "dcbm": "mm/migrate_copy/dcbm.ko",
-    "mtcopy": "mm/migrate_copy/mtcopy.ko",
-    "softdma": "drivers/dma/softdma.ko",
-}
-
 # The configuration while it is made; the real one is replaced only when it came out different, for
 # `make` looks at its time.
 NEW_CONFIG = ".config.pagehaul"
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A built kernel: its variant, tree, image, configuration, `uname -r`, architecture and base.
-
-    The base is that of the series, None for a kernel that was built elsewhere.
-    """
-
-    variant: str
-    tree: Path
-    image: Path
-    config: Path
-    release: str
-    arch: Arch = X86_64
-    base: Base | None = None
-
-    @property
-    def label(self) -> str:
-        """What tells it from the kernels of other variants, architectures and bases."""
-        return self.arch.label(self.variant) + (self.base.suffix if self.base else "")
 
 
 def build(
@@ -147,24 +119,6 @@ def _prepare(variant: str, base: Base, arch: Arch, kernel_source: str | None) ->
         origin = tree.tree_dir() / f"{vanilla}{base.suffix}"
         built = origin if _record_file(origin).exists() else None
         return tree.prepare_variant(variant, base, label, source_of=kernel_source, built=built)
-
-
-def module(kernel: Kernel, name: str) -> Path:
-    """Return the file of one of our modules: "dcbm", "mtcopy" or "softdma"."""
-    return kernel.tree / _MODULES[name]
-
-
-def module_options(kernel: Kernel) -> list[str]:
-    """Return the options by which test programs get our modules."""
-    options = {"-d": "dcbm", "-m": "mtcopy", "-f": "softdma"}
-    return [
-        word for option, name in options.items() for word in (option, str(module(kernel, name)))
-    ]
-
-
-def modules(kernel: Kernel) -> list[Path]:
-    """Return the files of our modules; none of a kernel that is not ours."""
-    return [path for path in (module(kernel, name) for name in _MODULES) if path.exists()]
 
 
 def foreign(image: Path) -> Kernel:

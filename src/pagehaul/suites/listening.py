@@ -10,7 +10,7 @@ from pagehaul import ui
 from pagehaul.guest import vm
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import GuestError, Listener, Task
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.suites import races
 
 

@@ -11,8 +11,8 @@ from threading import Event
 from pagehaul.guest import cprogs
 from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
-from pagehaul.kernel import build
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel import build, built
+from pagehaul.kernel.built import Kernel
 from pagehaul.suites.outcomes import Outcome, prefixed
 from pagehaul.suites.programs import GUEST, Program, flat, run_programs
 from pagehaul.suites.suite import Subject
@@ -97,8 +97,8 @@ def run(part: Part, subject: Subject) -> list[Outcome]:
 
 def _filled(word: str, kernel: Kernel) -> str:
     """Return the words of a run with the paths of a kernel's modules."""
-    word = word.replace(_MODULES, shlex.join(build.module_options(kernel)))
-    return word.replace(_MTCOPY, shlex.quote(str(build.module(kernel, "mtcopy"))))
+    word = word.replace(_MODULES, shlex.join(built.module_options(kernel)))
+    return word.replace(_MTCOPY, shlex.quote(str(built.module(kernel, "mtcopy"))))
 
 
 def flat_programs(

@@ -17,6 +17,7 @@ from pagehaul.guest.task import Task
 from pagehaul.kernel import build, spare, tree
 from pagehaul.kernel.arches import X86_64
 from pagehaul.kernel.bases import Base
+from pagehaul.kernel.built import Kernel
 from pagehaul.kernel.compose import Composed
 from pagehaul.paths import cache_dir, log_dir
 
@@ -81,7 +82,7 @@ def _filler(pristine: Path, composed: Composed, name: str) -> Callable[[Path], N
 
 def _build(
     base: Base, pristine: Path, fill: Callable[[Path], None], name: str, log: Path
-) -> build.Kernel:
+) -> Kernel:
     """Build the kernel as it is after a patch, with what it has of the series switched on."""
     vanilla = build.build("vanilla", base)
     where = tree.prepare_with(f"series{base.suffix}", pristine, fill, built=vanilla.tree)
@@ -95,7 +96,7 @@ def _build(
     build.make(where, targets, log, title=f"building {name}", variant="series")
     image = where / X86_64.image
     release = build.release_of(image)
-    return build.Kernel("series", where, image, where / ".config", release, X86_64, base)
+    return Kernel("series", where, image, where / ".config", release, X86_64, base)
 
 
 def _known(fragment: Path, where: Path, directory: Path) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pagehaul.guest.machine import Guest
 from pagehaul.kernel import build
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.paths import log_dir
 from pagehaul.suites import listening, races, tap
 from pagehaul.suites.listening import Job

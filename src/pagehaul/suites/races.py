@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pagehaul.errors import PagehaulError
 from pagehaul.kernel import series, source, tree
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.kernel.series import Content
 
 # The variants that look for them.

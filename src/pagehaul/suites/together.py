@@ -10,7 +10,7 @@ from typing import TypeVar
 from pagehaul.guest import kvm
 from pagehaul.guest.machine import Guest
 from pagehaul.host import facts, tools
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.suites.outcomes import Outcome
 from pagehaul.suites.programs import memory_mb
 

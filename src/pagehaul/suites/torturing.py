@@ -13,8 +13,9 @@ from pagehaul import ui
 from pagehaul.guest import cprogs
 from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
-from pagehaul.kernel import build
-from pagehaul.kernel.build import CHECKING_VARIANTS, DEBUG_VARIANTS, Kernel
+from pagehaul.kernel import built
+from pagehaul.kernel.build import CHECKING_VARIANTS, DEBUG_VARIANTS
+from pagehaul.kernel.built import Kernel
 from pagehaul.paths import log_dir
 from pagehaul.suites import listening, races, tap
 from pagehaul.suites.outcomes import Outcome, Status, count, failed
@@ -50,7 +51,7 @@ def torture(kernel: Kernel, seconds: int, seed: int) -> Report:
     program = "migrate_torture"
     directory = cprogs.selftests(kernel.tree, "migrate_copy", [program])
     command = [str(directory / program), "-t", str(seconds), "-s", str(seed)]
-    command += build.module_options(kernel)
+    command += built.module_options(kernel)
     log = log_dir() / f"torture-{kernel.label}.log"
 
     def detail(_: str, received: bytes) -> str:

@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Sequence
 
 from pagehaul.guest.machine import Guest
-from pagehaul.kernel import build
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel import built
+from pagehaul.kernel.built import Kernel
 
 # Threads that copy, each held to the speed of the model's
 # channels or, against the host's clock, to so many MB/s: slow enough that several can be told from
@@ -32,7 +32,7 @@ def device_cpus(guest: Guest, cpus: int) -> str:
 
 def loaded(kernel: Kernel, guest: Guest, cpus: int, command: Sequence[str]) -> list[str]:
     """Return a command that runs `command` where dcbm has channels of softdma to use."""
-    softdma, dcbm = (shlex.quote(str(build.module(kernel, name))) for name in ("softdma", "dcbm"))
+    softdma, dcbm = (shlex.quote(str(built.module(kernel, name))) for name in ("softdma", "dcbm"))
     speed, setup_ns = CHANNEL_MB, 0
     if guest.model is not None:
         speed, setup_ns = guest.model.channel_mb_s, guest.model.channel_ns

@@ -22,8 +22,8 @@ from pagehaul.guest import kvm, models, vm
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import EmulationBroke, Listener, Result, Task
 from pagehaul.host import facts, tools
-from pagehaul.kernel import build
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel import built
+from pagehaul.kernel.built import Kernel
 from pagehaul.paths import cache_dir, log_dir
 
 # MiB of a node that are not for the pages being moved: the kernel, and room to allocate in.
@@ -304,7 +304,7 @@ class _Boot:
         files = [program, program.with_name("faultbench")]
         hog = tools.find_command("stress-ng")
         files += [Path(hog)] if hog is not None else []
-        return [*files, *build.modules(self.guests.images[kernel])]
+        return [*files, *built.modules(self.guests.images[kernel])]
 
     def _command(self, kernel: str, guest: Guest, waits_in: Path | None) -> list[str]:
         program = self.guests.program

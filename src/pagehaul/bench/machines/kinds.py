@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pagehaul.bench.effort import Effort
 from pagehaul.bench.machines import channels
 from pagehaul.guest.machine import Guest
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 
 # In virtual time a cell comes out the same each time, as long as it lasts long enough for a tick,
 # or a thread of the kernel, not to matter. The second repetition shows whether it does.

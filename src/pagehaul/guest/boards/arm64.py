@@ -17,7 +17,7 @@ from pagehaul.guest import command_line, cprogs, initramfs, qemu_options, script
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import Task
 from pagehaul.host import debian, tools
-from pagehaul.kernel.build import Kernel, modules
+from pagehaul.kernel.built import Kernel, modules
 
 # The processors that Linux sees. QEMU counts two more, of another kind, which it does not start.
 CPUS = 2

@@ -19,7 +19,7 @@ from pagehaul.guest import command_line, initramfs, kvm, qemu, qemu_options, scr
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import Task
 from pagehaul.host import tools
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.paths import REPO, cache_dir
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pagehaul.guest import cprogs
 from pagehaul.host import tools
-from pagehaul.kernel import build
+from pagehaul.kernel import build, built
 from pagehaul.kernel.build import DEBUG_VARIANTS
 from pagehaul.suites.outcomes import Outcome
 from pagehaul.suites.programs import GUEST, Program, flat, run_programs
@@ -48,7 +48,7 @@ def _work(subject: Subject) -> list[Outcome]:
     slow = subject.ours in DEBUG_VARIANTS
     directory = cprogs.selftests(kernel.tree, "migrate_copy", ["migrate_fuzz"])
     knobs = [str(directory / "migrate_fuzz"), "-t", str(_KNOBS_S[slow]), "-s", str(_SEED)]
-    knobs += build.module_options(kernel)
+    knobs += built.module_options(kernel)
     calls = (
         _TRINITY.replace("@SECONDS@", str(_CALLS_S[slow]))
         .replace("@SEED@", str(_SEED))

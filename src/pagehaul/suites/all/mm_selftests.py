@@ -15,7 +15,7 @@ from pagehaul.guest import cprogs
 from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
 from pagehaul.kernel import build
-from pagehaul.kernel.build import Kernel
+from pagehaul.kernel.built import Kernel
 from pagehaul.suites.both import compare_runs, named
 from pagehaul.suites.outcomes import Outcome
 from pagehaul.suites.programs import CPUS, GUEST, Program, run_programs
