@@ -14,6 +14,9 @@ from pagehaul.suites.outcomes import Outcome
 from pagehaul.suites.registry import OF_VARIANTS, ON_REQUEST, SHORT, SUITES, WITH_KERNEL
 from pagehaul.suites.running import run_suites
 
+# The part of the time after which no suite begins that needs a kernel of another base.
+_SHARE = 2 / 3
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
@@ -48,11 +51,16 @@ def run(args: argparse.Namespace) -> int:
     others = [bases.get(name) for name in bases.names()[1:]] if named == "all" else []
     if args.variant == "pagehaul":
         names = args.suite or [name for name in SUITES if name not in ON_REQUEST]
+        end = running.end()
         works: dict[str, Callable[[], list[Outcome]]] = {
-            name: partial(SUITES[name], base=base) for name in names
+            name: running.until(
+                end if name in WITH_KERNEL else math.inf, partial(SUITES[name], base=base)
+            )
+            for name in names
         }
         if not args.suite:
-            end = running.end()
+            # Another kernel and its suites take half as long as all that comes before.
+            end = running.end(_SHARE)
             works |= {
                 f"{other.name}/{name}": running.until(
                     end if name in WITH_KERNEL else math.inf, partial(suite, base=other)

@@ -23,7 +23,7 @@ OF_VARIANTS = {name: suite for name, suite in SUITES.items() if suite.of_variant
 # What runs on the other bases.
 SHORT = {name: partial(suite, alone=True) for name, suite in SUITES.items() if suite.elsewhere}
 
-# Those of them that need a kernel of that base.
-WITH_KERNEL = frozenset(name for name in SHORT if SUITES[name].boots)
+# Those that need a kernel of the base.
+WITH_KERNEL = frozenset(name for name, suite in SUITES.items() if suite.boots)
 
 ON_REQUEST = tuple(name for name, suite in SUITES.items() if suite.on_request)

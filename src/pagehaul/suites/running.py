@@ -17,11 +17,11 @@ from pagehaul.suites.outcomes import Outcome, Status, count, failed, skipped, su
 _MINUTES = "PAGEHAUL_TEST_MINUTES"
 
 
-def end() -> float:
-    """Return when time is short from then on, by time.monotonic(); never, if nobody says so."""
+def end(share: float = 1.0) -> float:
+    """Return when a share of the time has passed, by time.monotonic(); never, if it has no end."""
     minutes = os.environ.get(_MINUTES, "inf")
     try:
-        return time.monotonic() + 60 * float(minutes)
+        return time.monotonic() + 60 * share * float(minutes)
     except ValueError:
         raise PagehaulError(f"${_MINUTES} is {minutes!r}: give a number of minutes") from None
 

@@ -31,7 +31,7 @@ class Suite:
     elsewhere runs on every base but the default one, too, when nobody says on which: enough to see
     that the same series does the same there. Beside the unmodified kernel it would take a kernel
     more, which is the longest part of it, so that our kernel is tested alone. One that boots needs
-    a kernel that is built: where time is short, it is left out on the other bases.
+    a kernel that is built: where time is short, it is left out, on the other bases first.
     """
 
     name: str

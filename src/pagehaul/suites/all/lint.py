@@ -4,4 +4,4 @@
 from pagehaul.suites.sources import linted
 from pagehaul.suites.suite import Suite
 
-SUITE = Suite("lint", 20, lambda subject: linted(subject.base))
+SUITE = Suite("lint", 20, lambda subject: linted(subject.base), boots=False)

@@ -58,4 +58,4 @@ def read_junit(text: str) -> list[Outcome]:
     return outcomes
 
 
-SUITE = Suite("unit", 10, _work)
+SUITE = Suite("unit", 10, _work, boots=False)
