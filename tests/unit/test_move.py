@@ -252,6 +252,36 @@ def test_interface_of_the_kernel(tmp_path: Path, enabled: str, helpers: str, sha
     assert planning.kernel_shares(tmp_path) is shares
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "setting", "reasons", "helps"),
+    [
+        ("0000000000800000", "0", "", True),
+        ("0000000000400000", "0", "syscall_or_cpuset", False),
+        ("0000000000000000", "1", "", True),
+        ("0000000000000000", "2", "demotion syscall_or_cpuset", True),
+        ("0000000000000000", "2", "demotion compaction", False),
+        ("0000000000000000", "?", "syscall_or_cpuset", False),
+    ],
+)
+def test_the_kernel_helps_as_it_is_set(
+    tmp_path: Path, capabilities: str, setting: str, reasons: str, helps: bool
+) -> None:
+    for name, text in (
+        ("enabled", "1"),
+        ("max_helpers", "4"),
+        ("reasons", reasons),
+        ("mt_page_copy", setting),
+        ("status", f"Name:\tmove\nCapEff:\t{capabilities}"),
+    ):
+        (tmp_path / name).write_text(text + "\n")
+    files = (tmp_path, tmp_path / "mt_page_copy", tmp_path / "status")
+    assert planning.kernel_helps(False, *files) is helps
+    # One CPU alone moves what others map, too.
+    assert not planning.kernel_helps(True, *files)
+    (tmp_path / "enabled").write_text("0\n")
+    assert not planning.kernel_helps(False, *files)
+
+
 def test_query_of_the_real_kernel() -> None:
     """Pages of this process have a node; an address without a mapping has an errno."""
     memory = bytearray(64 * BASE_PAGE)

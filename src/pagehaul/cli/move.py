@@ -174,10 +174,8 @@ def _prepare(args: argparse.Namespace) -> tuple[Request, Selection]:
         raise UsageError("--threads needs at least 1")
     selection = _select(args, words)
     plan = planning.make_plan(*nodes) if nodes else planning.tier_plan(args.to_tier)
-    shares = planning.kernel_shares()
-    return Request(
-        plan, args.move_all, args.threads or planning.default_threads(shares), shares
-    ), selection
+    threads = args.threads or planning.default_threads(planning.kernel_helps(args.move_all))
+    return Request(plan, args.move_all, threads, planning.kernel_shares()), selection
 
 
 def _shown(args: argparse.Namespace) -> Progress:

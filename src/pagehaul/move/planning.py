@@ -14,6 +14,17 @@ from pagehaul.move.windows import Plan
 # Pagehaul's controls; absent on an unmodified kernel.
 _MIGRATE_COPY = Path("/sys/kernel/mm/migrate_copy")
 
+_MT_PAGE_COPY = Path("/proc/sys/vm/mt_page_copy")
+_STATUS = Path("/proc/self/status")
+
+# Of linux/capability.h: with it a call that asks for helpers gets them whatever the settings say.
+_CAP_SYS_NICE = 23
+
+# Why a call of move_pages(2) migrates, and the setting by which that decides; the reasons are in
+# include/linux/migrate_mode.h, the settings in the guide.
+_REASON = "syscall_or_cpuset"
+_ALWAYS, _BY_REASON = "1", "2"
+
 # More callers than this contend for the locks of one address space.
 MOST_CALLERS = 8
 
@@ -55,6 +66,35 @@ def kernel_shares(controls: Path = _MIGRATE_COPY) -> bool:
         return False
 
 
-def default_threads(shares: bool) -> int:
+def kernel_helps(
+    move_all: bool,
+    controls: Path = _MIGRATE_COPY,
+    sysctl: Path = _MT_PAGE_COPY,
+    status: Path = _STATUS,
+) -> bool:
+    """Whether the kernel helps a caller of this tool, which asks for it in each call.
+
+    Pages that other processes map, too (move_all), are moved by one CPU alone. Elsewhere the
+    administrator's settings decide, unless the caller may change priorities.
+    """
+    if move_all or not kernel_shares(controls):
+        return False
+    try:
+        if _capabilities(status) >> _CAP_SYS_NICE & 1:
+            return True
+        setting = sysctl.read_text().strip()
+        by_reason = _REASON in (controls / "reasons").read_text().split()
+    except (OSError, ValueError):
+        return False
+    return setting == _ALWAYS or (setting == _BY_REASON and by_reason)
+
+
+def _capabilities(status: Path) -> int:
+    """Return the bits of the capabilities in effect, of /proc/self/status."""
+    lines = status.read_text().splitlines()
+    return next((int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")), 0)
+
+
+def default_threads(helped: bool) -> int:
     """How many callers to use: the CPUs, at most eight; or one that the kernel helps."""
-    return 1 if shares else min(len(os.sched_getaffinity(0)), MOST_CALLERS)
+    return 1 if helped else min(len(os.sched_getaffinity(0)), MOST_CALLERS)
