@@ -10,6 +10,7 @@ import pytest
 
 from pagehaul import paths
 from pagehaul.cli import completion, main, verbs
+from pagehaul.kernel import bases
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
@@ -80,7 +81,7 @@ def test_bash_offers_values_and_paths(script: Path, tmp_path: Path) -> None:
         ],
         tmp_path,
     )
-    assert base == ["7.3", "6.12"]
+    assert base == list(bases.names())
     assert shell == ["bash", "zsh", "fish"]
     assert sorted(report) == ["result.json", "results"]
     assert out == ["results"]
