@@ -98,9 +98,7 @@ struct sample {
 	uint64_t hog_ns;	/* CPU time of the hogs */
 	/* Means, when it is over. */
 	struct remaps remaps;
-	uint64_t warm_ns;	/* a pass over other memory that is in the caches */
-	uint64_t own_ns;	/* the same after the move */
-	uint64_t read_ns;	/* the first pass over what has moved */
+	uint64_t figures[MAX_METERS][MAX_FIGURES];
 };
 
 /* What was seen of a cell. */
@@ -145,11 +143,10 @@ static void print_outcome(const struct cell *cell, const struct outcome *outcome
 		print_field("last_ns", outcome, offsetof(struct sample, remaps.last_ns));
 		print_field("away_ns", outcome, offsetof(struct sample, remaps.away_ns));
 	}
-	if (cell->cache_kb) {
-		print_field("warm_ns", outcome, offsetof(struct sample, warm_ns));
-		print_field("own_ns", outcome, offsetof(struct sample, own_ns));
-		print_field("read_ns", outcome, offsetof(struct sample, read_ns));
-	}
+	for (int i = 0; i < nr_meters; i++)
+		for (int k = 0; cell->meters[i] && k < MAX_FIGURES && meters[i]->names[k]; k++)
+			print_field(meters[i]->names[k], outcome,
+				    offsetof(struct sample, figures[i][k]));
 	printf(",\"not_moved\":%" PRIu64 ",\"statuses\":{", outcome->not_moved);
 	for (int i = 0; i < outcome->nr_statuses; i++)
 		printf("%s\"%d\":%" PRIu64, i ? "," : "", outcome->statuses[i].status,
@@ -211,6 +208,29 @@ static bool move_once(const struct cell *cell, unsigned long node, bool timed,
 	return true;
 }
 
+/* Whether something is measured that needs the moves of a repetition one by one. */
+static bool one_by_one(const struct cell *cell)
+{
+	for (int i = 0; i < nr_meters; i++)
+		if (cell->meters[i] && meters[i]->each_move)
+			return true;
+	return false;
+}
+
+static void begin_meters(const struct cell *cell, struct sample *sample)
+{
+	for (int i = 0; i < nr_meters; i++)
+		if (cell->meters[i])
+			meters[i]->begin(cell->meters[i], sample->figures[i]);
+}
+
+static void end_meters(const struct cell *cell, struct sample *sample)
+{
+	for (int i = 0; i < nr_meters; i++)
+		if (cell->meters[i])
+			meters[i]->end(sample->figures[i]);
+}
+
 /* Whether a repetition needs more moves, or the cell more of them before the first one. */
 static bool goes_on(const struct cell *cell, const struct sample *sample, bool timed, bool once)
 {
@@ -229,7 +249,7 @@ static bool goes_on(const struct cell *cell, const struct sample *sample, bool t
 static bool move_on(const struct cell *cell, bool timed, bool once, struct sample *sample,
 		    struct outcome *outcome)
 {
-	bool single = once || !cell->at_least_us || cell->cache_kb, good;
+	bool single = once || !cell->at_least_us || one_by_one(cell), good;
 	struct counters before, after;
 	uint64_t touch_ns, ns = sample->ns;
 
@@ -237,8 +257,7 @@ static bool move_on(const struct cell *cell, bool timed, bool once, struct sampl
 		read_counters(&before);
 		start_touching(cell->touch_us, &outcome->waits);
 	}
-	if (cell->cache_kb)
-		sample->warm_ns += warm_caches(cell->cache_kb);
+	begin_meters(cell, sample);
 	if (cell->hogs)
 		resume_hogs();
 	do {
@@ -247,10 +266,8 @@ static bool move_on(const struct cell *cell, bool timed, bool once, struct sampl
 		good = !failed() && move_once(cell, node, timed, sample, outcome);
 	} while (good && !single && !stop && goes_on(cell, sample, timed, once));
 	sample->hog_ns += pause_hogs(sample->ns - ns);
-	if (cell->cache_kb && good) {
-		sample->own_ns += read_own();
-		sample->read_ns += read_moved();
-	}
+	if (good)
+		end_meters(cell, sample);
 	if (timed) {
 		touch_ns = stop_touching();
 		if (touch_ns > sample->touch_ns)
@@ -267,9 +284,9 @@ static void take_means(struct sample *sample)
 	sample->remaps.first_ns /= sample->moves;
 	sample->remaps.last_ns /= sample->moves;
 	sample->remaps.away_ns /= sample->moves;
-	sample->warm_ns /= sample->moves;
-	sample->own_ns /= sample->moves;
-	sample->read_ns /= sample->moves;
+	for (int i = 0; i < nr_meters; i++)
+		for (int k = 0; k < MAX_FIGURES; k++)
+			sample->figures[i][k] /= sample->moves;
 }
 
 /* Makes a repetition or, unless @timed, the moves before the first one. */

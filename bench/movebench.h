@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "meter.h"
 #include "program.h"
 #include "waits.h"
 
@@ -37,7 +38,7 @@ struct cell {
 	unsigned long seed;
 	unsigned long touch_us;
 	unsigned long hogs;
-	unsigned long cache_kb;
+	unsigned long meters[MAX_METERS];	/* 0: not measured */
 	bool remaps;
 	const struct reason *reason;	/* NULL: move_pages(2) is called */
 	bool hugetlb;
@@ -108,11 +109,6 @@ uint64_t move_by_reason(const struct cell *cell, uint64_t *pages);
 /* touch.c */
 void start_touching(unsigned long period_us, struct waits *waits);
 uint64_t stop_touching(void);
-
-/* cache.c */
-uint64_t warm_caches(unsigned long kb);
-uint64_t read_own(void);
-uint64_t read_moved(void);
 
 /* hog.c */
 bool have_hogs(unsigned long nr);

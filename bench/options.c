@@ -43,17 +43,18 @@ static void usage(FILE *file)
 	      "                       compaction or offlining\n"
 	      "  -g, --hogs N         N workers of stress-ng want the CPUs meanwhile; their CPU\n"
 	      "                       time is told (0)\n"
-	      "  -C, --cache KB       tell how long KB of other memory take to be read, from the\n"
-	      "                       caches and again after each move, and what has moved (0: no)\n"
 	      "  -m, --remaps         tell when the first and the last folio are accessible\n"
-	      "                       again, by tracing the kernel (which takes some time itself)\n"
-	      "  -h, --help           this text\n"
+	      "                       again, by tracing the kernel (which takes some time itself)\n",
+	      file);
+	for (int i = 0; i < nr_meters; i++)
+		fputs(meters[i]->help, file);
+	fputs("  -h, --help           this text\n"
 	      "\n"
 	      "Exit status: 0 all folios moved and all content right; 1 not so, or a cell\n"
 	      "could not be measured (its \"error\" says why); 2 wrong options.\n", file);
 }
 
-static const struct option long_options[] = {
+static const struct option own_options[] = {
 	{ "plan", required_argument, NULL, 'p' },
 	{ "turns", required_argument, NULL, 'T' },
 	{ "own-machine", no_argument, NULL, 'o' },
@@ -73,11 +74,46 @@ static const struct option long_options[] = {
 	{ "touch", required_argument, NULL, 'x' },
 	{ "reason", required_argument, NULL, 'R' },
 	{ "hogs", required_argument, NULL, 'g' },
-	{ "cache", required_argument, NULL, 'C' },
 	{ "remaps", no_argument, NULL, 'm' },
 	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
 };
+
+#define OWN_LETTERS	"p:T:ol:s:n:r:W:a:w:c:f:t:Hk:S:x:R:g:mh"
+#define NR_OWN		(sizeof(own_options) / sizeof(own_options[0]))
+#define FIRST_METER	256
+
+/* Those of the meters follow; one without a letter has a number that is none. */
+static struct option long_options[NR_OWN + MAX_METERS + 1];
+static char letters[sizeof(OWN_LETTERS) + 2 * MAX_METERS] = OWN_LETTERS;
+
+static void add_meters(void)
+{
+	if (long_options[0].name)
+		return;
+	memcpy(long_options, own_options, sizeof(own_options));
+	for (int i = 0; i < nr_meters; i++) {
+		const struct meter *meter = meters[i];
+		char letter[3] = { meter->letter, meter->most ? ':' : '\0' };
+
+		long_options[NR_OWN + i] = (struct option) {
+			meter->option, meter->most ? required_argument : no_argument, NULL,
+			meter->letter ? meter->letter : FIRST_METER + i,
+		};
+		strcat(letters, letter);
+	}
+}
+
+/* Has the meter that an option is of measure; false if it is of none. */
+static bool ask_meter(int option, struct cell *cell)
+{
+	for (int i = 0; i < nr_meters; i++) {
+		if (option != FIRST_METER + i && option != meters[i]->letter)
+			continue;
+		cell->meters[i] = meters[i]->most ? parse_number(optarg, 0, meters[i]->most) : 1;
+		return true;
+	}
+	return false;
+}
 
 /* Fills @cell from one command line; @run is NULL for a line of a plan. */
 void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
@@ -88,9 +124,9 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 		.label = "", .folio_kb = BASE_KB, .folios = 1024, .reps = 5, .ways = 1, .warmups = 1,
 		.callers = 1, .from = 0, .to = 1, .seed = 1,
 	};
+	add_meters();
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "p:T:ol:s:n:r:W:a:w:c:f:t:Hk:S:x:R:g:C:mh",
-				     long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
 		switch (option) {
 		case 'p':
 		case 'T':
@@ -159,9 +195,6 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 		case 'g':
 			cell->hogs = parse_number(optarg, 0, MAX_CALLERS);
 			break;
-		case 'C':
-			cell->cache_kb = parse_number(optarg, 0, 1UL << 24);
-			break;
 		case 'm':
 			cell->remaps = true;
 			break;
@@ -169,6 +202,8 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 			usage(stdout);
 			exit(EXIT_SUCCESS);
 		default:
+			if (ask_meter(option, cell))
+				break;
 			usage(stderr);
 			exit(2);
 		}

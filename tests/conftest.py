@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import bases, paths, series
-from pagehaul.series import Patch, Series
+from pagehaul import paths
+from pagehaul.kernel import bases, series
+from pagehaul.kernel.series import Patch, Series
 
 # What a kernel's tree must have for the tool; its Makefile configures and "builds" at once.
 KERNEL_FILES = {
@@ -81,9 +82,9 @@ def arm64_image() -> Callable[[str], bytes]:
     return _arm64_image
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A cache of the test's own."""
+    """A cache of the test's own: each test has one, so that none writes into the user's."""
     path = tmp_path / "cache"
     monkeypatch.setenv("PAGEHAUL_CACHE", str(path))
     path.mkdir()

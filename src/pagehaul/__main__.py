@@ -3,6 +3,6 @@
 
 import sys
 
-from pagehaul.cli import main
+from pagehaul.cli.main import main
 
 sys.exit(main())

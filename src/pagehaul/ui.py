@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -118,39 +119,49 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+@dataclass(frozen=True)
+class Command:
+    """Words that are run in a directory, with `env` added to the environment."""
+
+    words: Sequence[str | Path]
+    cwd: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
 def run_logged(
-    cmd: Sequence[str | Path],
+    command: Command | Sequence[str | Path],
     log: Path,
     *,
-    cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
     title: str,
     timeout: float | None = None,
     on_line: Callable[[str, Step], None] | None = None,
 ) -> None:
-    """Run `cmd`, append its output to `log`, and show `title` meanwhile.
+    """Run a command, append its output to `log`, and show `title` while it runs.
 
-    `env` is added to the environment; `timeout` is in seconds; `on_line` gets every line of output
-    and may call the step's `detail()`. Raises PagehaulError with the last lines of the output when
+    `timeout` is in seconds; `on_line` gets every line of output and may call the step's `detail()`.
+    Raises PagehaulError with the last lines of the output when
     the command cannot be started, fails or takes too long. Nothing of it is left running.
     """
+    if not isinstance(command, Command):
+        command = Command(command)
+    name = command.words[0]
     tail: deque[str] = deque(maxlen=_TAIL_LINES)
     log.parent.mkdir(parents=True, exist_ok=True)
     with step(title, log) as current, log.open("a", encoding="utf-8") as out:
-        out.write(f"$ {' '.join(str(word) for word in cmd)}\n")
+        out.write(f"$ {' '.join(str(word) for word in command.words)}\n")
         out.flush()
         try:
             process = subprocess.Popen(
-                [str(word) for word in cmd],
-                cwd=cwd,
-                env={**os.environ, **(env or {})},
+                [str(word) for word in command.words],
+                cwd=command.cwd,
+                env={**os.environ, **command.env},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         except OSError as error:
-            raise PagehaulError(f"{title}: cannot run {cmd[0]}: {error.strerror}") from error
+            raise PagehaulError(f"{title}: cannot run {name}: {error.strerror}") from error
         timed_out = threading.Event()
 
         def expire() -> None:
@@ -177,7 +188,7 @@ def run_logged(
         if timed_out.is_set():
             raise _failure(f"{title}: not finished after {timeout:.0f} s", tail, log)
         if returncode != 0:
-            raise _failure(f"{title}: {cmd[0]} failed with exit code {returncode}", tail, log)
+            raise _failure(f"{title}: {name} failed with exit code {returncode}", tail, log)
 
 
 def _failure(what: str, tail: deque[str], log: Path) -> PagehaulError:

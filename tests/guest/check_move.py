@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pagehaul import move
+from pagehaul.cli import move
 from pagehaul.errors import PagehaulError
 from pagehaul.move.addrspace import Process
 from pagehaul.move.movepages import Addresses, MovePages, Status

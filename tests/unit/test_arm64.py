@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guest_runs import run_guest
 
-from pagehaul import cprogs, debian, host, initramfs, vm, vm_cli
-from pagehaul.arches import ARM64, ARM64_64K
-from pagehaul.build import Kernel
+from pagehaul.cli import options, run
 from pagehaul.errors import PagehaulError
-from pagehaul.vm import Guest, GuestError
+from pagehaul.guest import cprogs, initramfs, vm
+from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import GuestError, Result
+from pagehaul.host import debian, tools
+from pagehaul.kernel.arches import ARM64, ARM64_64K
+from pagehaul.kernel.built import Kernel
 
 Fake = Callable[[str, str], Path]
 
@@ -37,11 +41,11 @@ class Board:
         )
         self.qemu = tmp_path / "fake-bin/qemu-system-aarch64"
 
-    def __call__(self, script: str, guest: Guest | None = None, **how: Any) -> vm.Result:
+    def __call__(self, script: str, guest: Guest | None = None, **how: Any) -> Result:
         self._fake("qemu-system-aarch64", UNPACK + script)
         guest = guest or Guest(memory_mb=512)
         log = self._tmp / "guest.log"
-        return vm.run(self.kernel, guest, ["echo", "a b"], timeout=20, log=log, **how)
+        return run_guest(self.kernel, guest, ["echo", "a b"], log, timeout=20, **how)
 
     def file(self, path: str) -> Path:
         """Return a file that the guest had."""
@@ -74,7 +78,7 @@ def board(
     sources.mkdir(parents=True)
     (sources / "Makefile").touch()
     fake_command("depmod", 'touch "$2/lib/modules/$3/modules.dep"')
-    monkeypatch.setattr(host, "need_for", lambda group: None)
+    monkeypatch.setattr(tools, "need_for", lambda group: None)
     monkeypatch.setattr(debian, "unpack", lambda package, arch: tmp_path / "unpacked")
     monkeypatch.setattr(cprogs, "selftests", lambda *words: programs)
     return Board(fake_guest, tmp_path)
@@ -156,14 +160,14 @@ def test_failing_tool_is_an_error(board: Board, fake_command: Fake) -> None:
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    vm_cli.add_arguments(parser)
+    run.add_arguments(parser)
     return parser.parse_args([*words, "--", "true"])
 
 
 def test_memory_depends_on_the_architecture() -> None:
-    assert vm_cli.guests_of(parsed())[0].memory_mb == 3072
-    assert vm_cli.guests_of(parsed("--arch", "arm64"), ARM64)[0].memory_mb == 2048
-    assert vm_cli.guests_of(parsed("--mem", "4G"), ARM64)[0].memory_mb == 4096
+    assert options.guests_of(parsed())[0].memory_mb == 3072
+    assert options.guests_of(parsed("--arch", "arm64"), ARM64)[0].memory_mb == 2048
+    assert options.guests_of(parsed("--mem", "4G"), ARM64)[0].memory_mb == 4096
 
 
 def test_image_must_be_for_the_architecture(
@@ -171,6 +175,6 @@ def test_image_must_be_for_the_architecture(
 ) -> None:
     image = tmp_path / "Image"
     image.write_bytes(arm64_image("6.12"))
-    assert vm_cli.kernel_of(parsed("--kernel", str(image)), ARM64_64K).release == "6.12"
+    assert options.kernel_of(parsed("--kernel", str(image)), ARM64_64K).release == "6.12"
     with pytest.raises(PagehaulError, match="is for arm64, not for x86_64"):
-        vm_cli.kernel_of(parsed("--kernel", str(image)))
+        options.kernel_of(parsed("--kernel", str(image)))

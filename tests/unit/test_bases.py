@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import bases, build
-from pagehaul.arches import ARCHES
 from pagehaul.errors import PagehaulError
+from pagehaul.kernel import bases, build
+from pagehaul.kernel.arches import ARCHES
 
 GOOD = """\
 package = "linux-source-9.1"

@@ -7,21 +7,39 @@ import shlex
 import subprocess
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
-from pagehaul import bench, cli, cprogs, machines
-from pagehaul.bench import verb
+from pagehaul.bench import measuring, plan
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.cell import Cell, Shape, Size
+from pagehaul.bench.choices import forced
+from pagehaul.bench.effort import Effort
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines import real, setup
+from pagehaul.bench.machines.kinds import DIES, DMA, PARALLEL
+from pagehaul.bench.machines.places import Place, Turn, parse_lines
+from pagehaul.bench.machines.real import Host
+from pagehaul.bench.machines.referee import Referee
+from pagehaul.bench.measures.cpu_time import MEASURE as CPU_TIME
+from pagehaul.bench.measures.hog import MEASURE as HOG
+from pagehaul.bench.measures.instructions import MEASURE as INSTRUCTIONS
+from pagehaul.bench.measures.pages_moved import MEASURE as PAGES_MOVED
+from pagehaul.bench.measures.reads import MEASURE as READS
+from pagehaul.bench.measures.remap import MEASURE as REMAP
+from pagehaul.bench.measures.touch import MEASURE as TOUCH
+from pagehaul.bench.measures.touch import Touches
+from pagehaul.bench.row import Results, Row
+from pagehaul.bench.store import entry_of, load, parse
+from pagehaul.bench.tables import experiment_table
+from pagehaul.cli import bench, main
 from pagehaul.errors import PagehaulError
-from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size, policy
-from pagehaul.machines import Place, Turn, real
+from pagehaul.guest import cprogs
 from pagehaul.paths import REPO
-from pagehaul.results import Results, Row, Touches, load, parse
-from pagehaul.tables import experiment_table
 
 
 def options(line: str) -> dict[str, Any]:
@@ -53,10 +71,10 @@ class Model:
 
     def places(self, experiment: Experiment, quick: bool) -> tuple[Place, ...]:
         kind = experiment.machine
-        if experiment.models or (len(self.only) == 1 and kind not in ("parallel", "dies", "dma")):
+        if experiment.models or (len(self.only) == 1 and kind not in (PARALLEL, DIES, DMA)):
             return ()
-        cpus = 1 if kind in ("icount", "fault-icount") else 2
-        return (Place(kind, cpus, "instructions" if "icount" in kind else "host"),)
+        cpus = 1 if kind.counts_moves else 2
+        return (Place(kind, cpus, "instructions" if kind.counting else "host"),)
 
     def disposable(self) -> bool:
         return len(self.only) > 1
@@ -141,7 +159,7 @@ class Model:
         return {"migrate_copy.helper_ns": moved // 8} if "max_helpers" in line["knobs"] else {}
 
 
-PARALLEL = bench.effort_of(Place("parallel", 2), quick=True)
+EFFORT = PARALLEL.effort("host", quick=True)
 
 
 def arguments(**options: Any) -> Namespace:
@@ -152,7 +170,7 @@ def arguments(**options: Any) -> Namespace:
 
 def measure(model: Model, *names: str) -> Results:
     done: list[str] = []
-    results = bench.measure(
+    results = measuring.measure(
         [EXPERIMENTS[name] for name in names],
         model,
         quick=True,
@@ -173,17 +191,17 @@ def test_kernels_take_turns_and_swap_who_is_first() -> None:
 
 def test_as_many_boots_as_asked_for() -> None:
     model = Model()
-    results = bench.measure(
+    results = measuring.measure(
         [EXPERIMENTS["classic"]], model, quick=True, boots=5, on_part=lambda *_: None
     )
     assert len(model.boots) == 5
-    assert {len(row.gbps) for row in results.rows} == {5 * PARALLEL.rounds}
+    assert {len(row.gbps) for row in results.rows} == {5 * EFFORT.rounds}
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1001", "two", "1.5", "²"])
 def test_no_number_of_boots(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["bench", "--boots", text])
+        main.main(["bench", "--boots", text])
     assert "is not a number from 1 to 1000" in capsys.readouterr().err
 
 
@@ -206,7 +224,7 @@ def test_all_quick_experiments_take_few_boots() -> None:
     document = {
         "schema": 2,
         "environment": dict(results.environment),
-        "rows": [asdict(row) for row in results.rows],
+        "rows": [entry_of(row) for row in results.rows],
         "integrity": vars(results.integrity),
         "verdict": [],
     }
@@ -244,8 +262,8 @@ def test_rounds_go_through_the_methods_of_a_shape() -> None:
     cells = [("x", Cell(Shape(4, 64), "pagehaul", method)) for method in ("serial", "batch")]
     cells += [("x", Cell(Shape(64, 64), "pagehaul", method)) for method in ("serial", "batch")]
     cells += [("x", Cell(Shape(2048, 64), "pagehaul", method)) for method in ("serial", "batch")]
-    effort = bench.Effort(boots=1, rounds=2, target_mb=1, min_reps=3, max_reps=9, timeout=1.0)
-    turns = bench.turns(cells, ["pagehaul"], effort, (2, 5), 0)
+    effort = Effort(boots=1, rounds=2, target_mb=1, min_reps=3, max_reps=9, timeout=1.0)
+    turns = plan.turns(cells, ["pagehaul"], effort, (2, 5), 0)
     lines = [options(turn.line) for turn in turns]
     assert [line["label"] for line in lines] == [0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5]
     # 1 MiB by 256 KiB is 4 times, in 2 rounds, there and back; so small ones warm up each time.
@@ -262,8 +280,8 @@ def test_rounds_go_through_the_methods_of_a_shape() -> None:
 
 def test_an_engine_is_known_before_its_moves_are_timed() -> None:
     cells = [("x", Cell(Shape(2048, 64), "pagehaul", method)) for method in ("batch", "hybrid")]
-    effort = bench.Effort(boots=1, rounds=2, target_mb=1, min_reps=3, max_reps=9, timeout=1.0)
-    turns = bench.turns(cells, ["pagehaul"], effort, (0, 1), 0)
+    effort = Effort(boots=1, rounds=2, target_mb=1, min_reps=3, max_reps=9, timeout=1.0)
+    turns = plan.turns(cells, ["pagehaul"], effort, (0, 1), 0)
     assert [options(turn.line)["warmups"] for turn in turns] == [1, 2, 0, 2]
 
 
@@ -271,8 +289,8 @@ def test_rows_hold_all_boots_and_their_ratio() -> None:
     results = measure(Model(), "classic")
     (row,) = (r for r in results.rows if r.method == "parallel" and r.folio_kb == 2048)
     assert row.vs_vanilla == pytest.approx(1.5)
-    assert row.instructions_per_page is None
-    assert len(row.gbps) == PARALLEL.boots * PARALLEL.rounds
+    assert "instructions_per_page" not in row.seen
+    assert len(row.gbps) == EFFORT.boots * EFFORT.rounds
     assert row.counters["vmstat.pgmigrate_success"] == len(row.gbps)
 
 
@@ -286,25 +304,28 @@ def test_what_is_seen_beside_moves_is_kept_by_repetitions() -> None:
             return found
 
     for row in measure(Touched(), "first-folio").rows:
-        assert row.remap is not None
-        assert row.remap.moves == len(row.gbps)
-        assert (row.remap.first_ns, row.remap.last_ns, row.remap.away_ns) == (1, 9, 8)
+        remap = REMAP.of(row)
+        assert remap is not None
+        assert remap.moves == len(row.gbps)
+        assert (remap.first_ns, remap.last_ns, remap.away_ns) == (1, 9, 8)
     for row in measure(Touched(), "stall").rows:
-        assert row.touch is not None
-        assert row.touch.moves == len(row.gbps)
-        assert (row.touch.p50_ns, row.touch.max_ns) == (7, 7)
+        touch = TOUCH.of(row)
+        assert touch is not None
+        assert touch.moves == len(row.gbps)
+        assert (touch.p50_ns, touch.max_ns) == (7, 7)
         # Of each turn there are 4.
-        assert row.touch.all == Touches(4 * PARALLEL.boots * PARALLEL.rounds, 2, 7)
+        assert touch.all == Touches(4 * EFFORT.boots * EFFORT.rounds, 2, 7)
 
 
 def test_non_temporal_reads_before_and_after_moves() -> None:
     results = measure(Model(), "non-temporal")
     assert {
-        (row.reads.warm_ns, row.reads.own_ns, row.reads.moved_ns)
-        for row in results.rows
-        if row.reads
+        (reads.warm_ns, reads.own_ns, reads.moved_ns)
+        for reads in map(READS.of, results.rows)
+        if reads
     } == {(5, 9, 700)}
-    assert all(row.reads and row.reads.moves == len(row.gbps) for row in results.rows)
+    counted = [(row, READS.of(row)) for row in results.rows]
+    assert all(reads and reads.moves == len(row.gbps) for row, reads in counted)
     shares = {
         (row.method, *row.settings.values()): (
             row.counters.get("migrate_copy.bytes_nontemporal", 0) > 0
@@ -365,7 +386,7 @@ def test_each_kernel_is_booted_once_on_each_machine_of_virtual_time() -> None:
     results = measure(model, "folio-size", "hugetlb")
     sizes = {name: EXPERIMENTS[name].machine_sizes(quick=True) for name in results.experiments()}
     counts = {cpus for found in sizes.values() for cpus in found}
-    places = [Place("parallel", cpus, "virtual", "plain") for cpus in counts]
+    places = [Place(PARALLEL, cpus, "virtual", "plain") for cpus in counts]
     wanted = [(kernel, place) for place in places for kernel in ("vanilla", "pagehaul")]
     assert sorted(model.order, key=str) == sorted(wanted, key=str)
     for row in results.rows:
@@ -443,7 +464,7 @@ def test_judge_has_each_cell_with_and_without() -> None:
 
 
 def test_a_guest_that_fails_ends_the_others() -> None:
-    model = Virtual(only=("pagehaul",), fails=Place("parallel", 2, "virtual", "plain"))
+    model = Virtual(only=("pagehaul",), fails=Place(PARALLEL, 2, "virtual", "plain"))
     with pytest.raises(PagehaulError, match="it broke"):
         measure(model, "folio-size")
     assert model.stopped
@@ -458,7 +479,7 @@ def test_what_is_about_caches_is_left_out_where_there_are_none() -> None:
 @pytest.mark.parametrize("words", [["--cpus", "0"], ["--cpus", "65"], ["--model", "pdp-11"]])
 def test_no_such_machine(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["bench", *words])
+        main.main(["bench", *words])
     assert words[1] in capsys.readouterr().err
 
 
@@ -466,7 +487,7 @@ def test_results_are_kept_and_end_with_a_verdict(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
-    monkeypatch.setattr(verb, "Host", lambda _: Model())
+    monkeypatch.setattr(setup, "Host", lambda _: Model())
     assert bench.run(arguments(experiment=["classic"], host=True)) == 0
     (path,) = (cache / "results").iterdir()
     kept = load(path)
@@ -487,7 +508,7 @@ def test_channels_never_copy_more_than_everything() -> None:
 
 def test_instructions_are_nanoseconds_of_one_page() -> None:
     results = measure(Model(), "path-length")
-    by_threads = {(row.threads, row.instructions_per_page) for row in results.rows}
+    by_threads = {(row.threads, INSTRUCTIONS.of(row)) for row in results.rows}
     assert (1, 2048.0) in by_threads
     assert {count for threads, count in by_threads if threads == 1} == {2048.0}
     # Only the small moves ask whether others should help.
@@ -507,7 +528,7 @@ def test_first_folio_asks_when_folios_are_back_and_tries_larger_batches() -> Non
     assert batches == {(4, 1024): "8192", (2048, 16): "8192"}
     asked = {line["knobs"].get("batch_pages") for boot in model.boots for _, line in boot}
     assert asked == {None, 8192}
-    assert {(row.remap.first_ns, row.remap.last_ns) for row in results.rows if row.remap} == {
+    assert {(remap.first_ns, remap.last_ns) for remap in map(REMAP.of, results.rows) if remap} == {
         (1, 9)
     }
     # What the kernel's default is, and what it does not allow, is not tried.
@@ -523,7 +544,7 @@ def test_first_folio_asks_when_folios_are_back_and_tries_larger_batches() -> Non
 def test_busy_is_compared_with_busy_and_tells_what_the_hogs_lose() -> None:
     model = Model()
     results = measure(model, "busy")
-    assert {(row.condition, row.hog is None) for row in results.rows} == {
+    assert {(row.condition, HOG.of(row) is None) for row in results.rows} == {
         ("idle", True),
         ("busy", False),
     }
@@ -532,10 +553,11 @@ def test_busy_is_compared_with_busy_and_tells_what_the_hogs_lose() -> None:
     )
     assert (dict(row.settings), dict(high.settings)) == ({}, {"priority": "high"})
     assert row.vs_vanilla == pytest.approx(1.5)
-    assert row.hog is not None
+    hog = HOG.of(row)
+    assert hog is not None
     ns = row.bytes // 3
-    assert (row.hog.share, row.hog.lost_ns) == pytest.approx((0.75, ns * 2 / 4), rel=1e-6)
-    assert row.hog.moves == len(row.gbps) >= 5
+    assert (hog.share, hog.lost_ns) == pytest.approx((0.75, ns * 2 / 4), rel=1e-6)
+    assert hog.moves == len(row.gbps) >= 5
     # Idle cells have no hogs, and busy ones have one on each CPU.
     assert {line.get("hogs") for boot in model.boots for _, line in boot} == {None, 2}
 
@@ -543,9 +565,9 @@ def test_busy_is_compared_with_busy_and_tells_what_the_hogs_lose() -> None:
 def test_counted_busy_cells_are_all_busy_and_times_of_several_cpus() -> None:
     model = Model()
     results = measure(model, "busy-counted")
-    assert {(row.condition, row.hog is None) for row in results.rows} == {("busy", False)}
+    assert {(row.condition, HOG.of(row) is None) for row in results.rows} == {("busy", False)}
     # Others use the clock as well.
-    assert {row.instructions_per_page for row in results.rows} == {None}
+    assert {INSTRUCTIONS.of(row) for row in results.rows} == {None}
     assert {line["hogs"] for boot in model.boots for _, line in boot} == {2}
 
 
@@ -580,7 +602,7 @@ def test_channels_that_are_not_there_leave_their_cells_out() -> None:
 
 def test_helpers_cpu_time_counts() -> None:
     results = measure(Model(), "cpu-freed")
-    times = {row.method: row.cpu_ns_per_page for row in results.rows}
+    times = {row.method: CPU_TIME.of(row) for row in results.rows}
     assert times == {"serial": 1024.0, "batch": 1024.0 + 512.0, "dma": 1024.0, "hybrid": 1024.0}
 
 
@@ -647,16 +669,16 @@ def test_policy_forces_what_is_fixed_and_lets_the_kernel_choose_beside_it() -> N
 def test_there_is_a_chunk_for_each_cpu_that_is_forced(
     shape: Shape, threads: int, chunk_kb: int
 ) -> None:
-    assert policy.forced(shape, threads)["chunk_kb"] == str(chunk_kb)
+    assert forced(shape, threads)["chunk_kb"] == str(chunk_kb)
 
 
 def test_packages_of_what_is_measured_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(verb.host, "require", lambda *names: asked.extend(names))
+    monkeypatch.setattr(setup.tools, "require", lambda *names: asked.extend(names))
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
-    monkeypatch.setattr(verb, "Host", lambda _: Model())
+    monkeypatch.setattr(setup, "Host", lambda _: Model())
     for names, packages in ((["classic"], []), (["busy"], ["stress-ng"])):
         args = arguments(experiment=names, host=True)
         assert bench.run(args) == 0
@@ -687,7 +709,7 @@ def test_reasons_name_their_nodes_and_are_compared_by_what_moved() -> None:
     }
     for row in results.rows:
         pages = row.bytes // 4096
-        assert row.pages_moved == (pages if row.kernel == "vanilla" else pages // 2)
+        assert PAGES_MOVED.of(row) == (pages if row.kernel == "vanilla" else pages // 2)
         # 3 bytes a nanosecond by 2, for half of them.
         expected = 1.0 if row.kernel == "vanilla" else 0.75
         assert row.vs_vanilla == pytest.approx(expected, rel=1e-4)
@@ -753,11 +775,11 @@ def test_the_exit_status_tells_of_wrong_content(
     mismatches: int, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(cprogs, "build_static", lambda _: tmp_path)
-    monkeypatch.setattr(verb, "Host", lambda _: Model(mismatches=mismatches))
+    monkeypatch.setattr(setup, "Host", lambda _: Model(mismatches=mismatches))
     args = arguments(experiment=["classic"], json=tmp_path / "r.json", host=True)
     assert bench.run(args) == code
     # 2 shapes by 3 methods, in every round and boot.
-    expected = 2 * 3 * PARALLEL.rounds * PARALLEL.boots * mismatches
+    expected = 2 * 3 * EFFORT.rounds * EFFORT.boots * mismatches
     assert load(tmp_path / "r.json").integrity.mismatches == expected
 
 
@@ -786,21 +808,21 @@ def test_hosts_with_one_node_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(real, "nodes_with_memory", lambda: [0])
     with pytest.raises(PagehaulError, match="needs two NUMA nodes with memory"):
-        machines.Host(Path("movebench"))
+        Host(Path("movebench"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(PagehaulError, match="needs root"):
-        machines.Host(Path("movebench"))
+        Host(Path("movebench"))
 
 
 def test_output_of_a_program_that_died_is_not_taken() -> None:
-    assert machines.parse_lines('{"a": 1}\n', 1, "", "") == [{"a": 1}]
+    assert parse_lines('{"a": 1}\n', 1, "", "") == [{"a": 1}]
     with pytest.raises(PagehaulError, match="exit code 139"):
-        machines.parse_lines('{"a": 1}\n', 139, "", "")
+        parse_lines('{"a": 1}\n', 139, "", "")
     with pytest.raises(PagehaulError, match="not JSON"):
-        machines.parse_lines("hello\n", 0, "", "")
+        parse_lines("hello\n", 0, "", "")
 
 
-def begun(referee: machines.Referee, kernel: str) -> list[str]:
+def begun(referee: Referee, kernel: str) -> list[str]:
     return sorted(path.name for path in referee.directory(kernel).iterdir())
 
 
@@ -811,7 +833,7 @@ def test_a_turn_begins_when_all_have_booted_and_the_last_has_ended(tmp_path: Pat
         Turn("pagehaul", "c"),
         Turn("vanilla", ""),
     ]
-    referee = machines.Referee(tmp_path, order)
+    referee = Referee(tmp_path, order)
     referee.ready("pagehaul")
     assert begun(referee, "vanilla") == begun(referee, "pagehaul") == []
     referee.ready("vanilla")
@@ -930,11 +952,11 @@ def test_movebench_understands_every_line_of_every_plan(movebench: str, tmp_path
     named = [
         (e.name, cell) for e in EXPERIMENTS.values() for cell in e.cells(size) if not cell.load
     ]
-    virtual = bench.effort_of(Place("parallel", 2, "virtual", "plain"), quick=True)
+    virtual = PARALLEL.effort("virtual", quick=True)
     turns = [
         turn
-        for effort in (PARALLEL, virtual)
-        for turn in bench.turns(named, ("vanilla", "pagehaul"), effort, (1021, 1022), 0)
+        for effort in (EFFORT, virtual)
+        for turn in plan.turns(named, ("vanilla", "pagehaul"), effort, (1021, 1022), 0)
     ]
     lines = [turn.line for turn in turns]
     found = subprocess.run(
@@ -945,7 +967,7 @@ def test_movebench_understands_every_line_of_every_plan(movebench: str, tmp_path
         check=False,
     )
     assert found.returncode == 1
-    parsed = machines.parse_lines(found.stdout, found.returncode, found.stderr, "")
+    parsed = parse_lines(found.stdout, found.returncode, found.stderr, "")
     assert len(parsed) == len(lines)
     assert all(line["error"] and not line["ns"] for line in parsed)
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from conftest import Content
-from pagehaul import build, host
-from pagehaul.arches import ARCHES, ARM64, ARM64_64K, X86_64
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
+from pagehaul.kernel import build
+from pagehaul.kernel.arches import ARCHES, ARM64, ARM64_64K, X86_64
+from pagehaul.kernel.built import Kernel
 
 
 @pytest.fixture
@@ -28,11 +30,11 @@ def setting(cache: Path, content: Content, tmp_path: Path, monkeypatch: pytest.M
     }.items():
         (tmp_path / f"configs/{name}.config").write_text(f"# a comment\n\n{text}")
     monkeypatch.setattr(build, "CONFIGS", tmp_path / "configs")
-    monkeypatch.setattr(host, "need_for", lambda group: None)
+    monkeypatch.setattr(tools, "need_for", lambda group: None)
     return tmp_path
 
 
-def builds(kernel: build.Kernel) -> int:
+def builds(kernel: Kernel) -> int:
     return len((kernel.tree / "builds").read_text().splitlines())
 
 
@@ -102,7 +104,7 @@ def test_only_what_an_architecture_needs_is_installed(
     setting: Path, kernel_dir: Path, cross_compiler: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups: list[str] = []
-    monkeypatch.setattr(host, "need_for", groups.append)
+    monkeypatch.setattr(tools, "need_for", groups.append)
     build.build("vanilla", None, str(kernel_dir))
     assert groups == ["build"]
     build.build("vanilla", None, str(kernel_dir), ARM64_64K)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import clean, cli, paths
+from pagehaul import paths
+from pagehaul.cli import main
+from pagehaul.host.cache import disk_bytes
 
 KB = 1 << 10
 
@@ -38,14 +40,14 @@ def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def test_all_that_can_be_made_again_is_removed(
     cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["clean", "--yes"]) == 0
+    assert main.main(["clean", "--yes"]) == 0
     assert names(cache) == {"results", "photos", "locks"}
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[2] for line in lines[:2]] == ["source", "tree"]
     assert lines[0].lstrip().startswith("0.1 MB")
     assert lines[2].endswith(f"together, in {cache}")
     assert lines[3:] == ["removed"]
-    assert cli.main(["clean", "--yes"]) == 0
+    assert main.main(["clean", "--yes"]) == 0
     assert capsys.readouterr().out == f"nothing to remove in {cache}\n"
 
 
@@ -61,7 +63,7 @@ def test_it_asks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     answer(monkeypatch, text)
-    assert cli.main(["clean"]) == 0
+    assert main.main(["clean"]) == 0
     assert ("tree" not in names(cache)) == removed
     written = capsys.readouterr()
     assert "Remove all of that? [y/N]" in written.err
@@ -72,31 +74,33 @@ def test_nobody_to_ask(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    assert cli.main(["clean"]) == 1
+    assert main.main(["clean"]) == 1
     assert "--yes" in capsys.readouterr().err
     assert "tree" in names(cache)
 
 
 def test_some_caches_by_name(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["clean", "results", "tree", "--yes"]) == 0
+    assert main.main(["clean", "results", "tree", "--yes"]) == 0
     assert names(cache) == {"source", "photos", "locks"}
-    assert cli.main(["clean", "photos", "--yes"]) == 2
+    assert main.main(["clean", "photos", "--yes"]) == 2
     assert "there is no cache photos" in capsys.readouterr().err
     assert "photos" in names(cache)
 
 
 def test_not_while_another_one_is_at_work(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with paths.lock("tree-pagehaul"):
-        assert cli.main(["clean", "--yes"]) == 1
+        assert main.main(["clean", "--yes"]) == 1
     assert "another pagehaul is at work on tree-pagehaul" in capsys.readouterr().err
     assert {"source", "tree"} <= names(cache)
-    assert cli.main(["clean", "--yes"]) == 0
+    assert main.main(["clean", "--yes"]) == 0
 
 
 def test_sizes_are_those_on_the_disk(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"x" * 64 * KB)
-    os.link(tmp_path / "a", tmp_path / "b")
-    with (tmp_path / "hole").open("wb") as file:
+    directory = tmp_path / "directory"
+    directory.mkdir()
+    (directory / "a").write_bytes(b"x" * 64 * KB)
+    os.link(directory / "a", directory / "b")
+    with (directory / "hole").open("wb") as file:
         file.truncate(1 << 30)
-    (tmp_path / "link").symlink_to("/usr")
-    assert 64 * KB <= clean.disk_bytes(tmp_path) < 128 * KB
+    (directory / "link").symlink_to("/usr")
+    assert 64 * KB <= disk_bytes(directory) < 128 * KB

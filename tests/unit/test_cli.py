@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import cli, paths, verbs
+from pagehaul import paths
+from pagehaul.cli import main, verbs
 from pagehaul.errors import PagehaulError
 
 
@@ -32,14 +33,14 @@ def verb(monkeypatch: pytest.MonkeyPatch, outcome: int | BaseException) -> None:
 
 def test_exit_code_is_the_verbs(monkeypatch: pytest.MonkeyPatch) -> None:
     verb(monkeypatch, 7)
-    assert cli.main(["tree"]) == 7
+    assert main.main(["tree"]) == 7
 
 
 def test_error_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verb(monkeypatch, PagehaulError("no [red]such[/] thing: do that"))
-    assert cli.main(["tree"]) == 1
+    assert main.main(["tree"]) == 1
     assert capsys.readouterr().err == "pagehaul: error: no [red]such[/] thing: do that\n"
 
 
@@ -47,7 +48,7 @@ def test_interrupt_is_130_without_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verb(monkeypatch, KeyboardInterrupt())
-    assert cli.main(["tree"]) == 130
+    assert main.main(["tree"]) == 130
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -66,7 +67,7 @@ def test_sigterm_ends_what_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.import_module", lambda name: module)
     previous = signal.getsignal(signal.SIGTERM)
     try:
-        assert cli.main(["tree"]) == 143
+        assert main.main(["tree"]) == 143
     finally:
         signal.signal(signal.SIGTERM, previous)
     assert ended == [True]
@@ -75,19 +76,19 @@ def test_sigterm_ends_what_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     verb(monkeypatch, ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        cli.main(["tree"])
+        main.main(["tree"])
 
 
 @pytest.mark.parametrize("words", [["no-such-verb"], ["tree", "--no-such-option"], ["run"]])
 def test_wrong_command_line_is_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        cli.main(words)
+        main.main(words)
     assert stop.value.code == 2
     assert "pagehaul" in capsys.readouterr().err
 
 
 def test_no_verb_shows_them_all(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([]) == 2
+    assert main.main([]) == 2
     shown = capsys.readouterr().out
     assert all(f"  {name} " in shown for name in verbs.COMMANDS)
 
@@ -95,24 +96,46 @@ def test_no_verb_shows_them_all(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", verbs.COMMANDS)
 def test_every_verb_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        cli.main([name, "--help"])
+        main.main([name, "--help"])
     assert stop.value.code == 0
     assert f"pagehaul {name}" in capsys.readouterr().out
 
 
 def test_verbs_are_imported_when_used() -> None:
     code = (
-        "import sys, pagehaul.cli\n"
-        "modules = {command.module for command in pagehaul.verbs.COMMANDS.values()}\n"
+        "import sys, pagehaul.cli.main\n"
+        "from pagehaul.cli import verbs\n"
+        "modules = {verbs.module_of(name) for name in verbs.COMMANDS}\n"
         "heavy = modules | {'matplotlib'}\n"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "not_needed"),
+    [
+        ("move", ("bench", "guest", "kernel", "report", "suites")),
+        ("report", ("guest.vm", "guest.qemu", "kernel.build", "kernel.source", "suites")),
+    ],
+)
+def test_a_verb_waits_for_nothing_that_it_does_not_need(
+    name: str, not_needed: tuple[str, ...]
+) -> None:
+    code = (
+        "import sys\n"
+        "from pagehaul.cli import main, verbs\n"
+        f"verbs.parser_of('{name}')\n"
+        f"found = [each for each in sys.modules for other in {not_needed}\n"
+        "         if each.startswith('pagehaul.' + other)]\n"
+        "sys.exit(str(found) if found else 0)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        cli.main(["--version"])
+        main.main(["--version"])
     assert stop.value.code == 0
     declared = tomllib.loads((paths.REPO / "pyproject.toml").read_text(encoding="utf-8"))
     assert capsys.readouterr().out == f"pagehaul {declared['project']['version']}\n"
@@ -125,7 +148,7 @@ def test_version_of_what_is_not_installed(
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr("importlib.metadata.version", missing)
-    assert cli.main(["--version"]) == 1
+    assert main.main(["--version"]) == 1
     assert "the package is not installed" in capsys.readouterr().err
 
 
@@ -140,7 +163,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_installed_tool_says_which_verb_needs_a_clone(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main([name, "--help"]) == 1
+    assert main.main([name, "--help"]) == 1
     assert capsys.readouterr().err == (
         f"pagehaul: error: `{name}` needs files of the repository: "
         f"run ./pagehaul {name} in a clone of it\n"
@@ -149,7 +172,7 @@ def test_an_installed_tool_says_which_verb_needs_a_clone(
 
 @pytest.mark.usefixtures("installed")
 def test_an_installed_tool_lists_what_it_can_do(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main([])
+    main.main([])
     shown = capsys.readouterr().out
     for name, command in verbs.COMMANDS.items():
         assert (f"  {name} " in shown) == command.alone
@@ -162,11 +185,12 @@ def test_an_installed_tool_needs_only_what_it_declares(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "sys.modules.update(matplotlib=None, pytest=None)\n"
-        "from pagehaul import cli, paths, verbs\n"
+        "from pagehaul import paths\n"
+        "from pagehaul.cli import main, verbs\n"
         "assert not paths.in_clone() and verbs.here()\n"
         "for name in verbs.here():\n"
         "    verbs.parser_of(name)\n"
-        "cli.main(['move', '--help'])\n"
+        "main.main(['move', '--help'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -10,10 +10,10 @@ from test_report import results as host_results
 from test_report import row
 from test_virtual_tables import cell, ran, vanilla
 
-from pagehaul import comparison
-from pagehaul.bench import verb
-from pagehaul.cli import main
-from pagehaul.results import Integrity, Results, compare, dump, load
+from pagehaul.bench.row import Integrity, Results, compare
+from pagehaul.bench.store import dump, keep, load
+from pagehaul.cli.main import main
+from pagehaul.report import comparison
 
 
 def run(gbps: float, base: float = 2.0, **what: Any) -> Results:
@@ -84,6 +84,6 @@ def test_the_verb_compares_two_files(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_results_are_kept_without_being_asked_for(cache: Path) -> None:
     made = replace(host_results(), environment={"quick": True})
-    stored = verb._store(made)
+    stored = keep(made)
     assert stored.parent == cache / "results"
     assert load(stored).rows == made.rows

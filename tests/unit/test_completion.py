@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import cli, completion, paths, verbs
+from pagehaul import paths
+from pagehaul.cli import completion, main, verbs
+from pagehaul.kernel import bases
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
@@ -49,7 +51,7 @@ def bash(script: Path, lines: list[list[str]], cwd: Path) -> list[list[str]]:
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a file with the completion for bash."""
     path = tmp_path_factory.mktemp("completion") / "pagehaul.bash"
-    path.write_text(completion.script("bash"), encoding="utf-8")
+    path.write_text(completion.script("bash", verbs.whole()), encoding="utf-8")
     return path
 
 
@@ -79,14 +81,14 @@ def test_bash_offers_values_and_paths(script: Path, tmp_path: Path) -> None:
         ],
         tmp_path,
     )
-    assert base == ["7.3", "6.12"]
+    assert base == list(bases.names())
     assert shell == ["bash", "zsh", "fish"]
     assert sorted(report) == ["result.json", "results"]
     assert out == ["results"]
 
 
 def test_zsh_names_every_verb_and_option() -> None:
-    text = completion.script("zsh")
+    text = completion.script("zsh", verbs.whole())
     assert text.startswith("#compdef pagehaul\n")
     for name, parser in parsers().items():
         assert re.search(rf"^    {name}:'", text, re.M), name
@@ -97,7 +99,7 @@ def test_zsh_names_every_verb_and_option() -> None:
 
 
 def test_fish_names_every_verb_and_option() -> None:
-    text = completion.script("fish")
+    text = completion.script("fish", verbs.whole())
     for name, parser in parsers().items():
         assert re.search(rf" -a {name} ", text), name
         lines = re.findall(rf"-n '_shtab_pagehaul_using {name}' (.*)", text)
@@ -110,7 +112,7 @@ def test_an_installed_tool_completes_what_it_can_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(paths, "REPO", tmp_path)
-    assert cli.main(["completion", "bash"]) == 0
+    assert main.main(["completion", "bash"]) == 0
     path = tmp_path / "pagehaul.bash"
     path.write_text(capsys.readouterr().out, encoding="utf-8")
     alone = [name for name, command in verbs.COMMANDS.items() if command.alone]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import debian
 from pagehaul.errors import PagehaulError
+from pagehaul.host import debian
 
 Fake = Callable[[str, str], Path]
 

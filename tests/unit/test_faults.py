@@ -8,16 +8,23 @@ from typing import Any
 import pytest
 from test_bench import Model, measure
 
-from pagehaul import bench, cprogs, fault_tables, kernbench, machines, means, published, tables
-from pagehaul.build import Kernel
+from pagehaul.bench import kept_compound, kernbench, means, plan, published, tables
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.cell import Size
+from pagehaul.bench.machines.kinds import FAULTING
+from pagehaul.bench.machines.places import parse_lines
+from pagehaul.bench.views import fault_figures
 from pagehaul.errors import PagehaulError
-from pagehaul.experiments import EXPERIMENTS, Size, pcp_compound
+from pagehaul.guest import cprogs
+from pagehaul.kernel.built import Kernel
 from pagehaul.paths import REPO
 
 
-@pytest.fixture
-def faultbench(cache: Path) -> str:
-    return str(cprogs.build_static(REPO / "bench") / "faultbench")
+@pytest.fixture(scope="module")
+def faultbench(tmp_path_factory: pytest.TempPathFactory) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAGEHAUL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return str(cprogs.build_static(REPO / "bench") / "faultbench")
 
 
 class Kernels(Model):
@@ -53,7 +60,7 @@ def test_faultbench_refuses_wrong_options(faultbench: str, words: list[str], mes
 def test_faultbench_faults_in_and_verifies(faultbench: str) -> None:
     words = [faultbench, "--kind=pft", "--mb=4", "--threads=2", "--reps=3", "--warmups=0"]
     found = subprocess.run(words, capture_output=True, text=True, check=True)
-    (line,) = machines.parse_lines(found.stdout, 0, "", "")
+    (line,) = parse_lines(found.stdout, 0, "", "")
     assert line["moved_bytes"] == [4 << 20] * 3
     assert line["bytes_verified"] == 3 * 1024 * 24
     assert line["mismatches"] == 0
@@ -67,13 +74,13 @@ def test_faultbench_times_commands_and_tells_of_one_that_fails(
     words = [faultbench, "--kind=compile", f"--commands={commands}", "--reps=2", "--warmups=0"]
     commands.write_text("sleep 0.05\ntrue\n")
     found = subprocess.run(words, capture_output=True, text=True, check=True)
-    (line,) = machines.parse_lines(found.stdout, 0, "", "")
+    (line,) = parse_lines(found.stdout, 0, "", "")
     assert all(ns >= 50_000_000 for ns in line["ns"])
     assert line["moved_bytes"] == [2 * 4096] * 2
     commands.write_text("exit 3\n")
     found = subprocess.run(words, capture_output=True, text=True, check=False)
     assert found.returncode == 1
-    (line,) = machines.parse_lines(found.stdout, 1, "", "")
+    (line,) = parse_lines(found.stdout, 1, "", "")
     assert line["error"] == "a command failed: exit status 3"
 
 
@@ -81,8 +88,8 @@ def test_faultbench_understands_the_lines_of_the_plan(faultbench: str) -> None:
     """A node that no machine has, and a switch that no other kernel has."""
     cells = EXPERIMENTS["compaction-latency"].cells(Size(True, 2, 1152))
     named = [("compaction-latency", cell) for cell in cells]
-    effort = bench.effort_of(machines.Place("faults", 2), quick=True)
-    turns = bench.turns(named, ("judge",), effort, (1021, 1022), 0)
+    effort = FAULTING.effort("host", quick=True)
+    turns = plan.turns(named, ("judge",), effort, (1021, 1022), 0)
     found = subprocess.run(
         [faultbench, "--plan=-"],
         input="\n".join(turn.line for turn in turns),
@@ -91,7 +98,7 @@ def test_faultbench_understands_the_lines_of_the_plan(faultbench: str) -> None:
         check=False,
     )
     assert found.returncode == 1
-    lines = machines.parse_lines(found.stdout, 1, found.stderr, "")
+    lines = parse_lines(found.stdout, 1, found.stderr, "")
     assert len(lines) == len(turns) == len(cells) * effort.rounds
     assert all(line["error"] and not line["ns"] for line in lines)
 
@@ -136,8 +143,8 @@ def test_kept_compound_pages_are_compared_with_the_same_kernel() -> None:
 
 
 def test_a_change_is_marked_when_it_is_more_than_chance() -> None:
-    assert fault_tables.marked([10, 11, 10, 11], [20, 21, 20, 21]) == "*+95.24%*"
-    assert fault_tables.marked([10, 20, 10, 20], [11, 20, 12, 20]) == "+5.00%"
+    assert fault_figures.marked([10, 11, 10, 11], [20, 21, 20, 21]) == "*+95.24%*"
+    assert fault_figures.marked([10, 20, 10, 20], [11, 20, 12, 20]) == "+5.00%"
     assert not means.differ([1.0], [2.0])
     assert means.differ([1.0, 1.0], [2.0, 2.0])
     assert not means.differ([1.0, 1.0], [1.0, 1.0])
@@ -149,7 +156,7 @@ def test_a_change_is_marked_when_it_is_more_than_chance() -> None:
 def test_published_figures_are_found() -> None:
     assert published.by_fault_latency()[24] == (14911.65, 11619.55)
     assert set(published.by_fault_latency()) == {1, 3, 5, 7, 12, 18, 24, 30, 32}
-    for sizes in pcp_compound.SIZES:
+    for sizes in kept_compound.SIZES:
         assert len(published.by_kept_compound(f"PFT, {sizes}")) == 28
     assert published.by_kept_compound("kernbench, 16kB")["syst-24"] == (1784.03, 1837.13)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import verbs
+from pagehaul.cli import verbs
 from pagehaul.paths import REPO
 
 PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))

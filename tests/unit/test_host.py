@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import host
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
 
 Fake = Callable[[str, str], Path]
 
@@ -16,7 +16,7 @@ Fake = Callable[[str, str], Path]
 @pytest.fixture
 def package(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file whose presence says that the package "widget" is installed."""
-    monkeypatch.setitem(host._PROBES, "widget", str(tmp_path / "widget.h"))
+    monkeypatch.setitem(tools._PROBES, "widget", str(tmp_path / "widget.h"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     return tmp_path / "widget.h"
 
@@ -24,14 +24,14 @@ def package(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 def test_what_is_there_is_left_alone(package: Path, fake_command: Fake) -> None:
     fake_command("apt-get", "exit 1")
     package.touch()
-    host.require("widget")
+    tools.require("widget")
 
 
 def test_missing_package_is_installed_and_named(
     package: Path, fake_command: Fake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_command("apt-get", f'echo "$@" >> {package}.calls; touch {package}')
-    host.require("widget")
+    tools.require("widget")
     calls = Path(f"{package}.calls").read_text().splitlines()
     assert len(calls) == 1 and calls[0].endswith("--no-install-recommends widget")
     assert "widget" in capsys.readouterr().err
@@ -43,30 +43,30 @@ def test_lists_are_updated_when_the_package_is_not_found(package: Path, fake_com
         f'case "$*" in *update) touch {package}.updated ;;\n'
         f"*) [ -e {package}.updated ] || exit 100; touch {package} ;; esac",
     )
-    host.require("widget")
+    tools.require("widget")
     assert package.exists()
 
 
 def test_failure_names_package_and_log(package: Path, fake_command: Fake, cache: Path) -> None:
     fake_command("apt-get", "echo no such package; exit 100")
     with pytest.raises(PagehaulError, match=r"could not install widget; .*apt\.log says why"):
-        host.require("widget")
+        tools.require("widget")
     assert "no such package" in (cache / "logs/apt.log").read_text()
 
 
 def test_installed_but_not_to_be_found_is_an_error(package: Path, fake_command: Fake) -> None:
     fake_command("apt-get", "exit 0")
     with pytest.raises(PagehaulError, match="not to be found: widget"):
-        host.require("widget")
+        tools.require("widget")
 
 
 def test_without_apt_the_error_names_all(
     package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(host._PROBES, "gadget", str(tmp_path / "gadget.h"))
+    monkeypatch.setitem(tools._PROBES, "gadget", str(tmp_path / "gadget.h"))
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(PagehaulError, match="no apt: widget gadget"):
-        host.require("widget", "gadget")
+        tools.require("widget", "gadget")
 
 
 def test_without_root_and_sudo_the_error_says_what_to_run(
@@ -75,9 +75,9 @@ def test_without_root_and_sudo_the_error_says_what_to_run(
     fake_command("apt-get", "exit 1")
     fake_command("dpkg-query", "exit 1")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(host.shutil, "which", lambda name: None if name == "sudo" else name)
+    monkeypatch.setattr(tools.shutil, "which", lambda name: None if name == "sudo" else name)
     with pytest.raises(PagehaulError, match="as root, run: apt-get install widget"):
-        host.require("widget")
+        tools.require("widget")
 
 
 def test_without_root_sudo_is_used(
@@ -86,10 +86,10 @@ def test_without_root_sudo_is_used(
     fake_command("sudo", f'[ "$1" = -v ] || {{ echo "$1" > {package}.sudo; exec "$@"; }}')
     fake_command("apt-get", f"touch {package}")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    host.require("widget")
+    tools.require("widget")
     assert Path(f"{package}.sudo").exists()
 
 
-@pytest.mark.parametrize("group", host._GROUPS)
+@pytest.mark.parametrize("group", tools._GROUPS)
 def test_every_package_of_a_group_has_a_probe(group: str) -> None:
-    assert set(host._GROUPS[group]) <= host._PROBES.keys()
+    assert set(tools._GROUPS[group]) <= tools._PROBES.keys()

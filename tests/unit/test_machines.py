@@ -10,10 +10,16 @@ from typing import Any
 
 import pytest
 
-from pagehaul import models, vm
-from pagehaul.build import Kernel
-from pagehaul.experiments import EXPERIMENTS
-from pagehaul.machines import Guests, Place, Turn, guests, memory_available_mb
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.machines import channels, guests
+from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.machines.kinds import DIES, DMA, ICOUNT, KINDS, PARALLEL
+from pagehaul.bench.machines.places import Place, Turn
+from pagehaul.guest import models, vm
+from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import EmulationBroke, Result, Task
+from pagehaul.host import facts
+from pagehaul.kernel.built import Kernel
 
 
 def images(tmp_path: Path) -> dict[str, Kernel]:
@@ -24,7 +30,7 @@ def images(tmp_path: Path) -> dict[str, Kernel]:
 
 
 def virtual(kind: str, cpus: int, model: str = "plain") -> Place:
-    return Place(kind, cpus, "virtual", model)
+    return Place(KINDS[kind], cpus, "virtual", model)
 
 
 def test_without_kvm_experiments_have_their_machines_in_virtual_time(tmp_path: Path) -> None:
@@ -33,7 +39,7 @@ def test_without_kvm_experiments_have_their_machines_in_virtual_time(tmp_path: P
         virtual("parallel", cpus) for cpus in (1, 2, 4, 8, 16)
     )
     assert here.places(EXPERIMENTS["scaling"], quick=False) == (virtual("parallel", 32),)
-    counted = (Place("icount", 1, "instructions"),)
+    counted = (Place(ICOUNT, 1, "instructions"),)
     assert here.places(EXPERIMENTS["path-length"], quick=True) == counted
     assert here.places(EXPERIMENTS["non-temporal"], quick=True) == ()
     assert [place.model for place in here.places(EXPERIMENTS["validation"], quick=True)] == [
@@ -60,10 +66,10 @@ def test_with_kvm_experiments_have_the_cpus_of_the_host(
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 7)
     here = Guests(tmp_path, images(tmp_path), kvm=True)
-    assert here.places(EXPERIMENTS["stall"], quick=True) == (Place("parallel", 6),)
-    assert here.places(EXPERIMENTS["non-temporal"], quick=True) == (Place("parallel", 6),)
+    assert here.places(EXPERIMENTS["stall"], quick=True) == (Place(PARALLEL, 6),)
+    assert here.places(EXPERIMENTS["non-temporal"], quick=True) == (Place(PARALLEL, 6),)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    assert here.places(EXPERIMENTS["placement"], quick=True) == (Place("dies", 4),)
+    assert here.places(EXPERIMENTS["placement"], quick=True) == (Place(DIES, 4),)
     assert {place.clock for place in here.places(EXPERIMENTS["validation"], quick=True)} == {
         "virtual"
     }
@@ -74,8 +80,8 @@ def test_guests_of_virtual_time_have_a_model(tmp_path: Path) -> None:
     guest = here.guest(virtual("parallel", 8, "grace"), quick=True)
     assert (guest.cpus, guest.model, guest.clock) == (8, models.load("grace"), "virtual")
     assert here.size(virtual("parallel", 8, "grace"), quick=True).model == "grace"
-    assert here.guest(Place("parallel", 8), quick=True).clock == "host"
-    assert here.guest(Place("icount", 1, "instructions"), quick=True).clock == "instructions"
+    assert here.guest(Place(PARALLEL, 8), quick=True).clock == "host"
+    assert here.guest(Place(ICOUNT, 1, "instructions"), quick=True).clock == "instructions"
 
 
 def test_a_guest_with_two_dies_has_all_cpus_on_one_node(tmp_path: Path) -> None:
@@ -105,11 +111,11 @@ def test_the_channels_of_virtual_time_have_a_cpu_each(
 
 
 def test_without_it_half_of_the_cpus_are_the_channels(tmp_path: Path) -> None:
-    guest = Guests(tmp_path, images(tmp_path)).guest(Place("dma", 6), quick=True)
+    guest = Guests(tmp_path, images(tmp_path)).guest(Place(DMA, 6), quick=True)
     assert (guest.cpus, guest.append[-1]) == (6, "isolcpus=domain,3-5")
 
 
-@pytest.mark.parametrize(("place", "speed"), [(Place("dma", 6), 200), (virtual("dma", 6), 3456)])
+@pytest.mark.parametrize(("place", "speed"), [(Place(DMA, 6), 200), (virtual("dma", 6), 3456)])
 def test_modules_are_loaded_before_channels_are_asked_for(
     tmp_path: Path, place: Place, speed: int
 ) -> None:
@@ -117,12 +123,12 @@ def test_modules_are_loaded_before_channels_are_asked_for(
     guest = Guests(tmp_path, {"pagehaul": kernel}).guest(place, quick=True)
     if guest.model is not None:
         guest = replace(guest, model=replace(guest.model, channel_mb_s=speed))
-    shell, option, script = guests.with_channels(kernel, guest, place, ["movebench", "--plan=-"])
+    shell, option, script = channels.loaded(kernel, guest, place.cpus, ["movebench", "--plan=-"])
     assert (shell, option) == ("sh", "-c")
     load, _, rest = script.partition(" && ")
     assert shlex.split(load)[:2] == ["insmod", f"{tmp_path}/a tree/drivers/dma/softdma.ko"]
     assert f"bandwidth_mb={speed}" in shlex.split(load)
-    assert f"cpus={guests.device_cpus(guest, place)}" in shlex.split(load)
+    assert f"cpus={channels.device_cpus(guest, place.cpus)}" in shlex.split(load)
     assert rest.endswith("dcbm.ko' && exec movebench --plan=-")
 
 
@@ -131,11 +137,11 @@ def test_as_many_guests_at_once_as_there_are_cpus_and_memory_for(
 ) -> None:
     here = Guests(tmp_path, images(tmp_path))
     places = [virtual("parallel", 2), virtual("faults", 4)]
-    monkeypatch.setattr("pagehaul.simulation.host_cpus", lambda: 3)
+    monkeypatch.setattr("pagehaul.host.facts.cpus", lambda: 3)
     for free_mb, most in ((64 << 10, 3), (7000, 2), (3000, 1)):
-        monkeypatch.setattr(guests, "memory_available_mb", lambda free_mb=free_mb: free_mb)
+        monkeypatch.setattr(facts, "memory_available_mb", lambda free_mb=free_mb: free_mb)
         assert here.at_once(places, quick=True) == most
-    monkeypatch.setattr(guests, "memory_available_mb", lambda: 64 << 10)
+    monkeypatch.setattr(facts, "memory_available_mb", lambda: 64 << 10)
     assert here.at_once([], quick=True) == 3
 
 
@@ -147,11 +153,11 @@ def test_a_guest_in_virtual_time_waits_for_nobody(
 ) -> None:
     seen: dict[str, Any] = {}
 
-    def run(kernel: Kernel, guest: vm.Guest, command: list[str], **options: Any) -> vm.Result:
-        seen.update(kernel=kernel, guest=guest, command=command, **options)
-        options["on_output"]("stdout", LINE.encode())
+    def run(kernel: Kernel, guest: Guest, task: Task, **options: Any) -> Result:
+        seen.update(kernel=kernel, guest=guest, **vars(task), **options)
+        options["listener"].on_output("stdout", LINE.encode())
         counts = {"slices": 1000, "forced": 1, "cells": [{"forced": 0, "ns": 5}]}
-        return vm.Result(0, LINE, "", options["log"], 2.0, "tcg", simulation=counts)
+        return Result(0, LINE, "", options["log"], 2.0, "tcg", simulation=counts)
 
     monkeypatch.setattr(vm, "run", run)
     here = Guests(tmp_path / "movebench", images(tmp_path), profile=tmp_path)
@@ -183,12 +189,12 @@ def test_turns_are_taken_again_where_the_emulation_breaks_a_guest(
         calls.append(1)
         boot.on_line()
         if len(calls) <= broken:
-            raise vm.EmulationBroke("int3", began=True)
+            raise EmulationBroke("int3", began=True)
         boot.on_line()
         return [("vanilla", {})]
 
     def run(on_line: Callable[[], None]) -> list[tuple[str, dict[str, Any]]]:
-        return here.run(Place("dma", 2), True, [], 1.0, on_line, Event())
+        return here.run(Place(DMA, 2), True, [], 1.0, on_line, Event())
 
     monkeypatch.setattr(guests._Boot, "together", together)
     assert run(lambda: told.append(len(calls))) == [("vanilla", {})]
@@ -196,10 +202,10 @@ def test_turns_are_taken_again_where_the_emulation_breaks_a_guest(
     assert (len(calls), told) == (3, [1, 3])
     calls.clear()
     broken = 3
-    with pytest.raises(vm.EmulationBroke):
+    with pytest.raises(EmulationBroke):
         run(lambda: None)
     assert len(calls) == 3
 
 
 def test_the_host_has_memory_to_give() -> None:
-    assert memory_available_mb() > 0
+    assert facts.memory_available_mb() > 0

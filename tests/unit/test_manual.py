@@ -6,13 +6,14 @@ import re
 
 import pytest
 
-from pagehaul import cli, manual, paths, verbs
+from pagehaul import paths
+from pagehaul.cli import main, roff, verbs
 
 COMMITTED = paths.REPO / "docs/man/pagehaul.1"
 
 
 def test_the_committed_page_is_what_the_parser_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["manual"]) == 0
+    assert main.main(["manual"]) == 0
     made = capsys.readouterr().out
     assert COMMITTED.read_text(encoding="utf-8") == made, (
         "run: ./pagehaul manual > docs/man/pagehaul.1"
@@ -44,7 +45,7 @@ def page(add: argparse.ArgumentParser) -> str:
     parser = argparse.ArgumentParser(prog="tool", description="Does it.")
     subs = parser.add_subparsers(prog="tool", metavar="VERB")
     subs.add_parser("do", parents=[add], description="Do it.", epilog=add.epilog)
-    return manual.page(parser, "1-2")
+    return roff.page(parser, "1-2")
 
 
 def test_how_arguments_are_written() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import models
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import models
 
 GOOD = 'title = "a machine"\nabout = "for a test"\n' + "".join(
     f'[parameters.{name}]\nvalue = {number}\nsource = "of {name}"\n'

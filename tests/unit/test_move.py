@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pagehaul.cli import move
 from pagehaul.errors import PagehaulError
-from pagehaul.move import verb as move
-from pagehaul.move import work
+from pagehaul.move import planning, work
 from pagehaul.move.addrspace import Kind, Process
 from pagehaul.move.mappings import BASE_PAGE, Mapping
 from pagehaul.move.movepages import MovePages
@@ -37,9 +37,9 @@ def parse(*words: str) -> argparse.Namespace:
 @pytest.fixture
 def two_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with nodes 0 and 1, whatever this one has."""
-    monkeypatch.setattr(move, "memory_nodes", lambda: (0, 1))
+    monkeypatch.setattr(planning, "memory_nodes", lambda: (0, 1))
     nodes = {"0": (0,), "1": (1,), "0,1": (0, 1), "all": (0, 1)}
-    monkeypatch.setattr(move, "parse_nodes", lambda text, what: nodes[text])
+    monkeypatch.setattr(planning, "parse_nodes", lambda text, what: nodes[text])
     monkeypatch.setattr(Process, "allowed_nodes", lambda self: (0, 1))
 
 
@@ -67,7 +67,7 @@ def error_of(*words: str) -> str:
 
 
 def test_one_node_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(move, "memory_nodes", lambda: (0,))
+    monkeypatch.setattr(planning, "memory_nodes", lambda: (0,))
     assert "one NUMA node" in error_of(str(os.getpid()), "0", "1")
 
 
@@ -225,16 +225,16 @@ def test_text_names_what_stayed(
 
 def test_callers_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
-    assert move.default_threads(False) == 8
-    assert move.default_threads(True) == 1
+    assert planning.default_threads(False) == 8
+    assert planning.default_threads(True) == 1
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 4})
-    assert move.default_threads(False) == 2
+    assert planning.default_threads(False) == 2
 
 
 def test_flag_of_pagehauls_kernel() -> None:
     """This kernel does not know it: that is an error, and leaves the flags alone."""
     mover = MovePages(os.getpid())
-    if move.kernel_shares():
+    if planning.kernel_shares():
         pytest.skip("this is Pagehaul's kernel")
     with pytest.raises(OSError, match="Invalid"):
         mover.share()
@@ -246,10 +246,40 @@ def test_flag_of_pagehauls_kernel() -> None:
     [("1", "4", True), ("0", "4", False), ("1", "0", False), ("?", "x", False)],
 )
 def test_interface_of_the_kernel(tmp_path: Path, enabled: str, helpers: str, shares: bool) -> None:
-    assert not move.kernel_shares(tmp_path)
+    assert not planning.kernel_shares(tmp_path)
     (tmp_path / "enabled").write_text(enabled + "\n")
     (tmp_path / "max_helpers").write_text(helpers + "\n")
-    assert move.kernel_shares(tmp_path) is shares
+    assert planning.kernel_shares(tmp_path) is shares
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "setting", "reasons", "helps"),
+    [
+        ("0000000000800000", "0", "", True),
+        ("0000000000400000", "0", "syscall_or_cpuset", False),
+        ("0000000000000000", "1", "", True),
+        ("0000000000000000", "2", "demotion syscall_or_cpuset", True),
+        ("0000000000000000", "2", "demotion compaction", False),
+        ("0000000000000000", "?", "syscall_or_cpuset", False),
+    ],
+)
+def test_the_kernel_helps_as_it_is_set(
+    tmp_path: Path, capabilities: str, setting: str, reasons: str, helps: bool
+) -> None:
+    for name, text in (
+        ("enabled", "1"),
+        ("max_helpers", "4"),
+        ("reasons", reasons),
+        ("mt_page_copy", setting),
+        ("status", f"Name:\tmove\nCapEff:\t{capabilities}"),
+    ):
+        (tmp_path / name).write_text(text + "\n")
+    files = (tmp_path, tmp_path / "mt_page_copy", tmp_path / "status")
+    assert planning.kernel_helps(False, *files) is helps
+    # One CPU alone moves what others map, too.
+    assert not planning.kernel_helps(True, *files)
+    (tmp_path / "enabled").write_text("0\n")
+    assert not planning.kernel_helps(False, *files)
 
 
 def test_query_of_the_real_kernel() -> None:

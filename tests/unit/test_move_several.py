@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import cli
+from pagehaul.cli import main, move
 from pagehaul.errors import NoProcessError, PagehaulError, UsageError
-from pagehaul.move import tiers, work
-from pagehaul.move import verb as move
+from pagehaul.move import planning, tiers, work
 from pagehaul.move.addrspace import Kind, Process
 from pagehaul.move.mappings import BASE_PAGE
 from pagehaul.move.movepages import MovePages
@@ -40,8 +39,8 @@ class World:
         self.moved: list[int] = []  # who, in order
         self.becomes: dict[int, Callable[[], Outcome]] = {}
         self.paces: list[Pace] = []
-        monkeypatch.setattr(move, "memory_nodes", lambda: (0, 1))
-        monkeypatch.setattr(move, "parse_nodes", lambda text, what: (int(text),))
+        monkeypatch.setattr(planning, "memory_nodes", lambda: (0, 1))
+        monkeypatch.setattr(planning, "parse_nodes", lambda text, what: (int(text),))
         monkeypatch.setattr(move, "Selection", functools.partial(Selection, proc=proc))
         monkeypatch.setattr(Process, "can_scan", lambda process: True)
         monkeypatch.setattr(Process, "mappings", lambda process: iter(()))
@@ -192,7 +191,7 @@ def test_errors_are_json_too(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     world.start(ONE)
-    assert cli.main(["move", *words, "--json"]) == status
+    assert main.main(["move", *words, "--json"]) == status
     written = capsys.readouterr()
     result = json.loads(written.out)
     assert (result["status"], result["complete"]) == (status, False)
@@ -205,7 +204,7 @@ def test_wrong_numbers_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> No
     for option in ("--rate", "--max-stall", "--watch"):
         for value in ("0", "-1", "x", "inf", "nan"):
             with pytest.raises(SystemExit) as stop:
-                cli.main(["move", "1", "0", "1", f"{option}={value}"])
+                main.main(["move", "1", "0", "1", f"{option}={value}"])
             assert stop.value.code == 2
             assert "invalid positive number value" in capsys.readouterr().err
 
@@ -320,7 +319,7 @@ def test_a_signal_ends_it_with_the_account_of_all(
 
     world.becomes[TWO] = interrupt
     words = [str(ONE), str(TWO), str(THREE), "0", "1"]
-    assert cli.main(["move", *words]) == 128 + number
+    assert main.main(["move", *words]) == 128 + number
     written = capsys.readouterr()
     assert world.moved == [ONE, TWO]
     assert "moved 3.15 MB (768 pages of 4 KB) of 2 processes" in written.out
@@ -425,7 +424,7 @@ def test_to_a_tier(
     for name, node in (("memory_tier4", "0"), ("memory_tier9", "1")):
         (sysfs / name).mkdir(parents=True)
         (sysfs / name / "nodelist").write_text(node)
-    monkeypatch.setattr(move, "tier_nodes", functools.partial(tiers.tier_nodes, sysfs=sysfs))
+    monkeypatch.setattr(planning, "tier_nodes", functools.partial(tiers.tier_nodes, sysfs=sysfs))
     assert moves(str(ONE), "--to-tier", "slow", "--json") == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["from"], result["to"]) == ([0], [1])

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from pagehaul.errors import PagehaulError
-from pagehaul.move.nodelist import format_nodes, memory_nodes, parse_list, parse_nodes
+from pagehaul.host.nodes import format_nodes, memory_nodes, parse_list
+from pagehaul.move.nodelist import parse_nodes
 
 
 @pytest.fixture

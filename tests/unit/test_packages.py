@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Content
-from pagehaul import bases, build, host, packages
 from pagehaul.errors import PagehaulError
+from pagehaul.host import tools
+from pagehaul.kernel import bases, build, packages
 
 # What bindeb-pkg leaves beside the tree; it packs its configuration, so that the test can see it.
 BINDEB = """
@@ -40,7 +41,7 @@ def kernel(
         makefile.write(BINDEB)
     (kernel_dir / "scripts/config").write_text(CONFIG)
     (kernel_dir / "scripts/config").chmod(0o755)
-    monkeypatch.setattr(host, "need_for", lambda group: None)
+    monkeypatch.setattr(tools, "need_for", lambda group: None)
     return kernel_dir
 
 

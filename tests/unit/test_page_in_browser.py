@@ -21,14 +21,16 @@ from test_virtual_tables import everything, scaled
 from test_virtual_tables import ran as made_of
 from whole_run import whole_run
 
-from pagehaul import flame, host, report
-from pagehaul.results import Results
+from pagehaul.bench.row import Results
+from pagehaul.host import tools
+from pagehaul.report import flame
+from pagehaul.report.page import page as page_of
 
 WIDTHS = (1400, 900, 420)
 PROBE = Path(__file__).with_name("page_probe.js")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
-BROWSER = next(filter(None, map(host.find_command, NAMES)), None)
+BROWSER = next(filter(None, map(tools.find_command, NAMES)), None)
 pytestmark = pytest.mark.skipif(
     BROWSER is None, reason=f"no browser: none of {', '.join(NAMES)}; apt-get install chromium"
 )
@@ -93,7 +95,7 @@ def looks(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> list[dict[str, Any]]:
     runs: list[Results] = RUNS[request.param]()
-    return looked_at(report.page(runs), tmp_path_factory.mktemp("page"))
+    return looked_at(page_of(runs), tmp_path_factory.mktemp("page"))
 
 
 @pytest.mark.parametrize("what", ["overflows", "unreachable", "collisions", "unlabelled", "faint"])
@@ -121,7 +123,7 @@ def test_the_folded_page_is_short(looks: list[dict[str, Any]]) -> None:
 
 
 def test_dark_paper_is_dark_and_can_be_read(tmp_path: Path) -> None:
-    page = report.page([made_of(*scaled())])
+    page = page_of([made_of(*scaled())])
     dark = looked_at(page, tmp_path, "--blink-settings=preferredColorScheme=0")
     light = looked_at(page, tmp_path, "--blink-settings=preferredColorScheme=1")
     assert {look["paper"] for look in dark} == {"rgb(21, 25, 29)"}
@@ -131,7 +133,7 @@ def test_dark_paper_is_dark_and_can_be_read(tmp_path: Path) -> None:
 
 def test_the_page_can_be_printed(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    path.write_text(report.page([everything()]), encoding="utf-8")
+    path.write_text(page_of([everything()]), encoding="utf-8")
     browse(path, f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
     printed = (tmp_path / "page.pdf").read_bytes()
     assert printed.startswith(b"%PDF")

@@ -10,12 +10,17 @@ import pytest
 from test_report import results, row
 from test_virtual_tables import cell, ran, vanilla
 
-from pagehaul import chart, palette, plots, quantities
-from pagehaul.chart import Line, Mark
-from pagehaul.experiments.policy import AUTOMATIC
-from pagehaul.labels import Column
-from pagehaul.results import Results, Row, compare
-from pagehaul.tables import by_model
+from pagehaul.bench.choices import AUTOMATIC
+from pagehaul.bench.labels import Column
+from pagehaul.bench.measures.hog import LOST
+from pagehaul.bench.measures.reads import MOVED, OWN
+from pagehaul.bench.measures.remap import FIRST, LAST
+from pagehaul.bench.measures.touch import WAIT
+from pagehaul.bench.quantity import figure
+from pagehaul.bench.row import Results, Row, compare
+from pagehaul.bench.tables import by_model, view_of
+from pagehaul.report import chart, palette, plots
+from pagehaul.report.chart import Line, Mark
 
 HEADS = [
     Column("vanilla", "serial", 1),
@@ -81,7 +86,9 @@ def test_no_line_is_vertical_where_several_cells_have_one_size() -> None:
             for x1, _, x2, _ in strokes(drawn(made, experiment), kind):
                 assert x1 < x2, experiment
     counted = [
-        replace(each, clock="instructions", model=None, instructions_per_page=1000.0 + number)
+        replace(
+            each, clock="instructions", model=None, seen={"instructions_per_page": 1000.0 + number}
+        )
         for number, each in enumerate(varied())
         if each.experiment == "policy"
     ]
@@ -160,20 +167,20 @@ def test_each_plot_is_of_what_its_table_is_about() -> None:
 
 
 def test_reads_are_drawn_by_what_they_take() -> None:
-    names = [each.name for each in quantities.of_experiment("non-temporal", [])]
+    names = [each.name for each in view_of("non-temporal", []).quantities]
     assert names == ["Speed (above 1 is faster)"]
-    assert quantities.of_experiment("judge", varied()) == ()
+    assert view_of("judge", varied()).quantities == ()
 
 
 def test_what_is_not_known_of_both_is_not_drawn() -> None:
     rows = compare(
         [row("busy", "serial", (2.0,) * 3, kernel="vanilla"), row("busy", "batch", (1.0,) * 3)]
     )
-    for quantity in (quantities.WAIT, quantities.LOST, quantities.FIRST, quantities.LAST):
-        assert quantities.figure(rows[1], rows, quantity) is None
-    assert quantities.figure(rows[1], rows, quantities.OWN) is None
-    assert quantities.figure(rows[1], rows, quantities.MOVED) is None
-    assert quantities.figure(rows[1], rows[1:], quantities.WAIT) is None
+    for quantity in (WAIT, LOST, FIRST, LAST):
+        assert figure(rows[1], rows, quantity) is None
+    assert figure(rows[1], rows, OWN) is None
+    assert figure(rows[1], rows, MOVED) is None
+    assert figure(rows[1], rows[1:], WAIT) is None
 
 
 def test_one_colour_means_one_thing_in_every_plot() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import flame, profile
-from pagehaul.bench import profiled
+from pagehaul.bench import profile, profiled
+from pagehaul.bench.cell import Size
 from pagehaul.errors import PagehaulError
-from pagehaul.experiments import Size
+from pagehaul.report import flame, profiles
 
 _MAP = """\
 0000000000000000 A fixed_percpu_data
@@ -64,12 +64,12 @@ def test_lines_by_instruction(read: profile.Profile) -> None:
 
 
 def test_tables_and_picture(read: profile.Profile) -> None:
-    functions, waits, lines = profile.tables(read, "a guest")
+    functions, waits, lines = profiles.tables(read, "a guest")
     assert functions.rows[0][:3] == ("[user]", "40.0%", "4")
     assert waits.rows == (("caller", "queued_spin_lock_slowpath", "30.0%", "3"),)
     # What cost most comes first, and what travelled most among equals.
     assert [row[0] for row in lines.rows] == ["queued_spin_lock_slowpath+0x10", "caller+0x5"]
-    page = profile.html(read, "a guest")
+    page = profiles.html(read, "a guest")
     assert page.count("<svg") == 1 and page.count("<table") == 3
 
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from pagehaul import published
+from pagehaul.bench import published
 
 
 def test_every_figure_is_there_and_has_a_known_source() -> None:

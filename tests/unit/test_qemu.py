@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import debian, host, qemu
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import qemu
+from pagehaul.host import debian, tools
 
 Fake = Callable[[str, str], Path]
 
@@ -29,7 +30,7 @@ def nothing(
     )
     monkeypatch.setattr(qemu.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(debian, "release", lambda: None)
-    monkeypatch.setattr(host, "require", lambda *packages: None)
+    monkeypatch.setattr(tools, "require", lambda *packages: None)
 
 
 def on(monkeypatch: pytest.MonkeyPatch, release: debian.Release) -> None:
@@ -75,7 +76,7 @@ def test_missing_one_is_installed(fake_command: Fake, monkeypatch: pytest.Monkey
         asked.extend(packages)
         fake_command(qemu.COMMAND, f'echo "{NEW}"')
 
-    monkeypatch.setattr(host, "require", install)
+    monkeypatch.setattr(tools, "require", install)
     assert qemu.simulator().version == (10, 0)
     assert asked == ["qemu-system-x86"]
 
@@ -85,7 +86,7 @@ def test_installed_one_that_will_not_do_is_an_error(
     fake_command: Fake, monkeypatch: pytest.MonkeyPatch, printed: str, have: str
 ) -> None:
     install = lambda *packages: fake_command(qemu.COMMAND, f'echo "{printed}"')  # noqa: E731
-    monkeypatch.setattr(host, "require", install)
+    monkeypatch.setattr(tools, "require", install)
     with pytest.raises(PagehaulError, match=have):
         qemu.simulator()
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import bases, races, source, tree
-from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
+from pagehaul.kernel import bases, source, tree
+from pagehaul.kernel.built import Kernel
+from pagehaul.suites import races
 
 # A file of the kernel before and after our patches.
 BEFORE = """

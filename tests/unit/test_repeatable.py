@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pagehaul.results import Integrity, Results, Row
-from pagehaul.suites import repeatable
+from pagehaul.bench.row import Integrity, Results, Row
+from pagehaul.suites.all import repeatable
 from pagehaul.suites.outcomes import Status
 
 
@@ -24,7 +24,6 @@ def _row(gbps: float, method: str = "serial") -> Row:
         vs_vanilla=None,
         vs_vanilla_min=None,
         vs_vanilla_max=None,
-        instructions_per_page=None,
         counters={},
     )
 

@@ -8,27 +8,21 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from rows import seen
 from whole_run import whole_run
 
-from pagehaul import questions, report
-from pagehaul.cli import main
-from pagehaul.experiments import Shape
-from pagehaul.experiments.policy import AUTOMATIC, forced
-from pagehaul.labels import shape_label
-from pagehaul.published_tables import published_table
-from pagehaul.results import (
-    Hog,
-    Integrity,
-    Remap,
-    Results,
-    Row,
-    Statement,
-    Touch,
-    Touches,
-    compare,
-    dump,
-)
-from pagehaul.tables import experiment_table
+from pagehaul.bench.cell import Shape
+from pagehaul.bench.choices import AUTOMATIC, forced
+from pagehaul.bench.labels import shape_label
+from pagehaul.bench.measures.hog import Hog
+from pagehaul.bench.measures.remap import Remap
+from pagehaul.bench.measures.touch import Touch, Touches
+from pagehaul.bench.row import Integrity, Results, Row, Statement, compare
+from pagehaul.bench.store import dump
+from pagehaul.bench.tables import experiment_table, published_table
+from pagehaul.cli.main import main
+from pagehaul.report import questions
+from pagehaul.report.page import page as page_of
 
 
 def row(
@@ -63,20 +57,22 @@ def row(
         vs_vanilla=None,
         vs_vanilla_min=None,
         vs_vanilla_max=None,
-        instructions_per_page=instructions,
         counters={
             "migrate_copy.bytes_engines": by_dma,
             "migrate_copy.bytes_caller": by_dma // 2,
             "migrate_copy.bytes_helpers": by_dma // 2,
         },
-        touch=touch,
-        remap=remap,
         settings=settings or {},
         condition=condition,
-        hog=hog,
-        pages_moved=pages_moved,
         channels=channels,
-        cpu_ns_per_page=cpu_ns,
+        seen=seen(
+            instructions_per_page=instructions,
+            touch=touch,
+            remap=remap,
+            hog=hog,
+            pages_moved=pages_moved,
+            cpu_ns_per_page=cpu_ns,
+        ),
     )
 
 
@@ -463,7 +459,7 @@ class _Checker(HTMLParser):
 
 
 def test_the_page_is_complete_in_itself() -> None:
-    text = report.page([results()])
+    text = page_of([results()])
     checker = _Checker()
     checker.feed(text)
     assert checker.open == []
@@ -484,7 +480,7 @@ def test_the_page_is_complete_in_itself() -> None:
 
 
 def test_what_the_page_refers_to_is_there_once() -> None:
-    text = report.page([results(), results()])
+    text = page_of([results(), results()])
     names = re.findall(r' id="([^"]+)"', text)
     assert len(names) == len(set(names))
     referred = set(re.findall(r'href="#([^"]+)"', text)) | set(re.findall(r"url\(#(.+?)\)", text))
@@ -492,7 +488,7 @@ def test_what_the_page_refers_to_is_there_once() -> None:
 
 
 def test_what_tables_share_is_told_once() -> None:
-    text = report.page([results()])
+    text = page_of([results()])
     shared = "only the ratios, measured alternately in one run, do."
     assert shared in experiment_table(results(), "folio-count").caption
     assert shared in experiment_table(results(), "hugetlb").caption
@@ -511,7 +507,7 @@ def test_what_tables_share_is_told_once() -> None:
 
 
 def test_the_page_goes_from_verdict_to_questions_to_machines() -> None:
-    text = report.page([results()])
+    text = page_of([results()])
     order = [
         '<ul class="verdict">',
         "<figure",
@@ -556,17 +552,17 @@ def test_what_was_not_asked_has_no_table() -> None:
     made = results()
     few = replace(made, rows=tuple(made.of("folio-count")))
     assert list(questions.tables(few)) == [questions.FAST, questions.LOSES]
-    assert "What does DMA give?" not in report.page([few])
+    assert "What does DMA give?" not in page_of([few])
 
 
 def test_a_mismatch_is_seen() -> None:
-    page = report.page([results(mismatches=3)])
+    page = page_of([results(mismatches=3)])
     assert '<li class="bad">Verified: 1.0 GB, 3 mismatches.</li>' in page
-    assert '<li class="good">Verified: 1.0 GB, 0 mismatches.</li>' in report.page([results()])
+    assert '<li class="good">Verified: 1.0 GB, 0 mismatches.</li>' in page_of([results()])
 
 
 def test_the_page_begins_with_verdict_and_picture() -> None:
-    page = report.page([results()])
+    page = page_of([results()])
     places = [page.index(part) for part in ('<ul class="verdict">', "<svg", "folio-count: ")]
     assert places == sorted(places)
     # It is of folio-count, whose section has no second one.
@@ -576,7 +572,7 @@ def test_the_page_begins_with_verdict_and_picture() -> None:
 def test_a_long_statement_is_folded_after_its_first_sentence() -> None:
     cells = ", ".join(f"4 KB x {number} 0.90" for number in range(60))
     long = Statement(f"Slowest: 0.90x; 60 of 60 cells are below 0.98. batch: {cells}.", False)
-    text = report.page([replace(results(), verdict=(long, Statement("Short. Good.", True)))])
+    text = page_of([replace(results(), verdict=(long, Statement("Short. Good.", True)))])
     assert '<li class="bad">Slowest: 0.90x; 60 of 60 cells are below 0.98.\n<details>' in text
     assert f"batch: {cells}.</details></li>" in text
     assert '<li class="good">Short. Good.</li>' in text
@@ -585,9 +581,9 @@ def test_a_long_statement_is_folded_after_its_first_sentence() -> None:
 def test_profiles_have_a_place() -> None:
     profiles = [{"title": "2 MB <x> 64", "html": "<p>copy_mc 40%</p>"}, {"title": "nothing"}]
     made = results()
-    page = report.page([replace(made, environment={**made.environment, "profiles": profiles})])
+    page = page_of([replace(made, environment={**made.environment, "profiles": profiles})])
     assert "<h2>Profiles</h2>\n<h3>2 MB &lt;x&gt; 64</h3>\n<p>copy_mc 40%</p>" in page
-    assert "Profiles" not in report.page([made])
+    assert "Profiles" not in page_of([made])
 
 
 def test_the_verb_prints_tables_and_writes_the_page(
@@ -621,7 +617,7 @@ def test_a_page_that_cannot_be_written_is_told_before_the_tables(
 def test_the_page_of_a_whole_run_is_made_in_a_moment() -> None:
     made = whole_run(model=None, quick=False)
     begin = time.process_time()
-    text = report.page([made])
+    text = page_of([made])
     # It took minutes when each figure looked through all rows.
     assert time.process_time() - begin < 30
     names = {name for name in made.experiments() if f">{name}: " not in text}

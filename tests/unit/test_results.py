@@ -9,26 +9,13 @@ from typing import Any
 
 import pytest
 
+from pagehaul.bench.measures.hog import Hog, hog_of
+from pagehaul.bench.measures.reads import Reads, reads_of
+from pagehaul.bench.measures.remap import Remap, remap_of
+from pagehaul.bench.measures.touch import Touch, Touches, touch_of
+from pagehaul.bench.row import Integrity, Results, Row, Statement, compare
+from pagehaul.bench.store import dump, entry_of, load, parse
 from pagehaul.errors import PagehaulError
-from pagehaul.results import (
-    Hog,
-    Integrity,
-    Reads,
-    Remap,
-    Results,
-    Row,
-    Statement,
-    Touch,
-    Touches,
-    compare,
-    dump,
-    hog_of,
-    load,
-    parse,
-    reads_of,
-    remap_of,
-    touch_of,
-)
 
 VANILLA = Row(
     experiment="folio-count",
@@ -43,7 +30,6 @@ VANILLA = Row(
     vs_vanilla=None,
     vs_vanilla_min=None,
     vs_vanilla_max=None,
-    instructions_per_page=None,
     counters={"vmstat.pgmigrate_success": 48},
 )
 THREADS = replace(
@@ -57,7 +43,7 @@ def document() -> dict[str, Any]:
     return {
         "schema": 2,
         "environment": {"quick": True},
-        "rows": [json.loads(json.dumps(vars(row))) for row in rows],
+        "rows": [json.loads(json.dumps(entry_of(row))) for row in rows],
         "integrity": {"bytes_verified": 4096, "mismatches": 0},
         "verdict": [{"text": "Nothing is slower.", "good": True}],
     }
@@ -277,8 +263,8 @@ def test_touches_survive_a_file(tmp_path: Path) -> None:
     every = {"count": 9, "p50_ns": 1, "p99_ns": 2}
     entry["rows"][1]["touch"] = {"moves": 3, "p50_ns": 1, "p99_ns": 2, "max_ns": 3, "all": every}
     results = parse(entry, "f")
-    assert results.rows[0].touch == Touch(3, 1, 2, 3)
-    assert results.rows[1].touch == Touch(3, 1, 2, 3, Touches(9, 1, 2))
+    assert results.rows[0].seen["touch"] == Touch(3, 1, 2, 3)
+    assert results.rows[1].seen["touch"] == Touch(3, 1, 2, 3, Touches(9, 1, 2))
     dump(results, tmp_path / "f.json")
     assert load(tmp_path / "f.json") == results
     entry["rows"][0]["touch"]["max_ns"] = -1
@@ -309,7 +295,10 @@ def test_remaps_are_medians_and_survive_a_file(tmp_path: Path) -> None:
     remap = {"moves": 3, "first_ns": 2.5, "last_ns": 9.0, "away_ns": 8.0}
     entry["rows"][1] |= {"remap": remap, "settings": {"batch_pages": "2048"}}
     results = parse(entry, "f")
-    assert results.rows[1].remap == Remap(3, 2.5, 9.0, 8.0) and results.rows[0].remap is None
+    assert (
+        results.rows[1].seen["remap"] == Remap(3, 2.5, 9.0, 8.0)
+        and "remap" not in results.rows[0].seen
+    )
     assert results.rows[1].settings == {"batch_pages": "2048"}
     dump(results, tmp_path / "f.json")
     assert load(tmp_path / "f.json") == results
@@ -328,7 +317,10 @@ def test_reads_are_medians_and_survive_a_file(tmp_path: Path) -> None:
     reads = {"moves": 3, "warm_ns": 2.5, "own_ns": 9.0, "moved_ns": 80.0}
     entry["rows"][1] |= {"reads": reads}
     results = parse(entry, "f")
-    assert results.rows[1].reads == Reads(3, 2.5, 9.0, 80.0) and results.rows[0].reads is None
+    assert (
+        results.rows[1].seen["reads"] == Reads(3, 2.5, 9.0, 80.0)
+        and "reads" not in results.rows[0].seen
+    )
     dump(results, tmp_path / "f.json")
     assert load(tmp_path / "f.json") == results
     entry["rows"][1]["reads"] = reads | {"own_ns": -1}
@@ -352,7 +344,7 @@ def test_hogs_are_medians_and_survive_a_file(tmp_path: Path) -> None:
     for row in entry["rows"]:
         row["condition"] = "busy"
     results = parse(entry, "f")
-    assert results.rows[1].hog == Hog(3, 0.5, 9.0) and results.rows[0].hog is None
+    assert results.rows[1].seen["hog"] == Hog(3, 0.5, 9.0) and "hog" not in results.rows[0].seen
     dump(results, tmp_path / "f.json")
     assert load(tmp_path / "f.json") == results
     entry["rows"][1]["hog"]["lost_ns"] = -1.0

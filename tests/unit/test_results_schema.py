@@ -12,12 +12,22 @@ from test_report import results as host_results
 from test_results import document
 from test_virtual_tables import everything
 
-from pagehaul import results
+from pagehaul.bench import schema, store
+from pagehaul.bench.known import MEASURES
+from pagehaul.bench.measures.faults import Faults
+from pagehaul.bench.measures.hog import Hog
+from pagehaul.bench.measures.reads import Reads
+from pagehaul.bench.measures.remap import Remap
+from pagehaul.bench.measures.touch import Touch, Touches
+from pagehaul.bench.row import CLOCKS, KERNELS, METHODS, Integrity, Row, Statement
 from pagehaul.errors import PagehaulError
 
 SCHEMA: dict[str, Any] = json.loads(
     resources.files("pagehaul.data").joinpath("results.schema.json").read_text(encoding="utf-8")
 )
+# What was seen stands beside the other fields of a row.
+ROW_FIELDS = [each.name for each in fields(Row) if each.name != "seen"]
+ROW_FIELDS += [measure.name for measure in MEASURES]
 TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
@@ -31,6 +41,12 @@ TYPES: dict[str, tuple[type, ...]] = {
 KEYWORDS = {"$schema", "$comment", "$defs", "$ref", "title", "description", "type", "enum", "const"}
 KEYWORDS |= {"anyOf", "properties", "required", "additionalProperties", "items", "minItems"}
 KEYWORDS |= {"minLength", "minimum", "exclusiveMinimum"}
+
+
+def test_the_committed_schema_is_what_the_measures_say() -> None:
+    assert schema.whole() == SCHEMA, (
+        "run: .venv/bin/python -m pagehaul.bench.schema > src/pagehaul/data/results.schema.json"
+    )
 
 
 def fits(value: Any, schema: dict[str, Any]) -> bool:
@@ -69,34 +85,35 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
 def test_what_the_tool_writes_fits(tmp_path: Path) -> None:
     for number, made in enumerate((host_results(), everything())):
         path = tmp_path / f"{number}.json"
-        results.dump(made, path)
+        store.dump(made, path)
         assert fits(json.loads(path.read_text(encoding="utf-8")), SCHEMA)
     assert fits(document(), SCHEMA)
 
 
 def test_every_field_is_described() -> None:
     kinds = {
-        "row": results.Row,
-        "integrity": results.Integrity,
-        "statement": results.Statement,
-        "touch": results.Touch,
-        "touches": results.Touches,
-        "remap": results.Remap,
-        "reads": results.Reads,
-        "hog": results.Hog,
-        "faults": results.Faults,
+        "row": Row,
+        "integrity": Integrity,
+        "statement": Statement,
+        "touch": Touch,
+        "touches": Touches,
+        "remap": Remap,
+        "reads": Reads,
+        "hog": Hog,
+        "faults": Faults,
     }
     assert SCHEMA["$defs"].keys() == kinds.keys()
     for name, kind in kinds.items():
-        assert SCHEMA["$defs"][name]["properties"].keys() == {each.name for each in fields(kind)}
-    assert SCHEMA["properties"]["schema"] == {"const": results.SCHEMA}
+        names = ROW_FIELDS if name == "row" else [each.name for each in fields(kind)]
+        assert SCHEMA["$defs"][name]["properties"].keys() == set(names)
+    assert SCHEMA["properties"]["schema"] == {"const": store.SCHEMA}
     row = SCHEMA["$defs"]["row"]["properties"]
-    assert row["kernel"] == {"enum": list(results.KERNELS)}
-    assert row["method"] == {"enum": list(results.METHODS)}
-    assert row["clock"] == {"enum": list(results.CLOCKS)}
+    assert row["kernel"] == {"enum": list(KERNELS)}
+    assert row["method"] == {"enum": list(METHODS)}
+    assert row["clock"] == {"enum": list(CLOCKS)}
 
 
-@pytest.mark.parametrize("field", [each.name for each in fields(results.Row)])
+@pytest.mark.parametrize("field", ROW_FIELDS)
 def test_the_schema_requires_what_the_tool_requires(field: str) -> None:
     made = document()
     del made["rows"][0][field]
@@ -104,9 +121,9 @@ def test_the_schema_requires_what_the_tool_requires(field: str) -> None:
     assert fits(made, SCHEMA) != required
     if required:
         with pytest.raises(PagehaulError, match=field):
-            results.parse(made, "r.json")
+            store.parse(made, "r.json")
     else:
-        results.parse(made, "r.json")
+        store.parse(made, "r.json")
 
 
 @pytest.mark.parametrize(
@@ -129,9 +146,9 @@ def test_what_the_tool_refuses_does_not_fit(field: str, value: object) -> None:
     made["rows"][0][field] = value
     assert not fits(made, SCHEMA)
     with pytest.raises(PagehaulError):
-        results.parse(made, "r.json")
+        store.parse(made, "r.json")
 
 
 def test_other_versions_do_not_fit() -> None:
-    assert not fits({**document(), "schema": results.SCHEMA - 1}, SCHEMA)
-    assert fits(asdict(results.Statement("All is well.", True)), SCHEMA["$defs"]["statement"])
+    assert not fits({**document(), "schema": store.SCHEMA - 1}, SCHEMA)
+    assert fits(asdict(Statement("All is well.", True)), SCHEMA["$defs"]["statement"])

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from conftest import Content
-from pagehaul import bases, compose, series, series_cli, source, tree
 from pagehaul.errors import PagehaulError
-from pagehaul.series import Patch, Series
+from pagehaul.kernel import bases, compose, mails, series, source, tree
+from pagehaul.kernel.series import Patch, Series
+from pagehaul.suites import patches
 
 PARTS = '[[part]]\nname = "a"\ntitle = "A"\n'
 
@@ -122,7 +123,7 @@ def small(
     monkeypatch.setattr(compose, "SERIES", tmp_path)
     monkeypatch.setattr(compose, "LATER", tmp_path)
     monkeypatch.setattr(compose, "OVERLAY", content.overlay)
-    monkeypatch.setattr(series_cli, "_COVER", tmp_path / "cover.txt")
+    monkeypatch.setattr(mails, "_COVER", tmp_path / "cover.txt")
     script = kernel_dir / "scripts/get_maintainer.pl"
     script.write_text("print qq(A Maintainer <m\\@k.org>\\n);\n")
     return source.ensure(source=str(kernel_dir))
@@ -170,10 +171,10 @@ def test_a_message_needs_somebody_who_signs_it(
 
 def test_the_series_is_written_as_mails(small: Path, content: Content, tmp_path: Path) -> None:
     found = composed(small, content, tmp_path)
-    mails = series_cli.write(small, found, ["1", "2"], tmp_path / "out")
+    written = mails.write(small, found, ["1", "2"], tmp_path / "out")
     names = ["0000-cover-letter.patch", "0001-mm-1.patch", "0002-mm-2.patch"]
-    assert [path.name for path in mails] == names
-    cover = mails[0].read_text()
+    assert [path.name for path in written] == names
+    cover = written[0].read_text()
     assert "Subject: [PATCH 0/2] mm: a series\n" in cover
     assert "Cc: A Maintainer <m@k.org>\n\nWhat it does.\n" in cover
     assert "***" not in cover
@@ -186,19 +187,19 @@ def test_the_series_is_written_as_mails(small: Path, content: Content, tmp_path:
         ["init", "-q"],
         ["add", "."],
         [*who, "commit", "-qm", "base"],
-        [*who, "am", "-q", *map(str, mails[1:])],
+        [*who, "am", "-q", *map(str, written[1:])],
     ):
         subprocess.run(["git", "-C", where, *words], check=True)
     assert (where / "mm/copy.c").read_text() == "copy\nmore\n"
     with pytest.raises(PagehaulError, match="has patches already"):
-        series_cli.write(small, found, ["1"], tmp_path / "out")
+        mails.write(small, found, ["1"], tmp_path / "out")
 
 
 def test_a_later_part_is_written_alone(small: Path, content: Content, tmp_path: Path) -> None:
     found = composed(small, content, tmp_path)
-    mails = series_cli.write(small, found, ["2"], tmp_path / "out")
-    assert [path.name for path in mails] == ["0000-cover-letter.patch", "0001-mm-2.patch"]
-    text = mails[1].read_text()
+    written = mails.write(small, found, ["2"], tmp_path / "out")
+    assert [path.name for path in written] == ["0000-cover-letter.patch", "0001-mm-2.patch"]
+    text = written[1].read_text()
     assert re.search(r"^\+another hook$", text, re.M)
     assert not re.search(r"^\+hook$", text, re.M)
 
@@ -208,5 +209,5 @@ def test_a_patch_is_configured_with_what_there_is_by_then(tmp_path: Path) -> Non
     (tmp_path / "mm/Kconfig").write_text("config MIGRATE_COPY\n\tbool\n")
     fragment = tmp_path / "pagehaul.config"
     fragment.write_text("CONFIG_MIGRATE_COPY=y\nCONFIG_MIGRATE_COPY_DCBM=m\nCONFIG_SMP=y\n")
-    found = series_cli._known(fragment, tmp_path, tmp_path)
+    found = patches._known(fragment, tmp_path, tmp_path)
     assert found.read_text() == "CONFIG_MIGRATE_COPY=y\nCONFIG_SMP=y\n"

@@ -2,18 +2,23 @@
 """Guests in virtual time: what they are booted with, and what is said where that cannot be."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from guest_runs import run_guest
 
-from pagehaul import cprogs, host, models, qemu, qemu_options, simulation, vm
-from pagehaul.arches import ARM64
-from pagehaul.build import Kernel
 from pagehaul.errors import PagehaulError
-from pagehaul.vm import Guest, GuestError
+from pagehaul.guest import command_line, cprogs, models, qemu, qemu_options, script, virtual_time
+from pagehaul.guest.boards import x86
+from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import GuestError, Result
+from pagehaul.host import tools
+from pagehaul.kernel.arches import ARM64
+from pagehaul.kernel.built import Kernel
 
 Fake = Callable[[str, str], Path]
 
@@ -28,13 +33,13 @@ def kernel(tmp_path: Path) -> Kernel:
 
 
 @pytest.fixture
-def simulator(tmp_path: Path) -> simulation.Simulator:
+def simulator(tmp_path: Path) -> virtual_time.Simulator:
     found = qemu.Qemu(tmp_path / "new/qemu", (10, 0), (tmp_path / "new/lib",), (tmp_path / "fw",))
-    return simulation.Simulator(found, tmp_path / "vtime.so")
+    return virtual_time.Simulator(found, tmp_path / "vtime.so")
 
 
 def plugin_options(
-    simulator: simulation.Simulator, kernel: Kernel, guest: Guest
+    simulator: virtual_time.Simulator, kernel: Kernel, guest: Guest
 ) -> dict[str, str | None]:
     assert guest.model is not None
     options = simulator.options(kernel, guest, guest.model, Path("/r,1.json"))
@@ -45,7 +50,7 @@ def plugin_options(
 
 
 def test_the_plugin_is_told_of_model_and_machine(
-    simulator: simulation.Simulator, kernel: Kernel
+    simulator: virtual_time.Simulator, kernel: Kernel
 ) -> None:
     grace = models.load("grace")
     guest = Guest(cpus=8, memory_only_nodes=1, memory_mb=3072, model=grace, profile=Path("/p"))
@@ -62,9 +67,9 @@ def test_the_plugin_is_told_of_model_and_machine(
 
 
 def test_the_plugin_knows_every_option_that_it_is_given(
-    simulator: simulation.Simulator, kernel: Kernel
+    simulator: virtual_time.Simulator, kernel: Kernel
 ) -> None:
-    source = (simulation.REPO / "sim/vtime.c").read_text()
+    source = (virtual_time.REPO / "sim/vtime.c").read_text()
     (kernel.tree / "System.map").write_text("ff10 t memcpy_orig\nff80 T next\n")
     guest = Guest(cpus=4, model=PLAIN, profile=Path("/p"), device_cpus="1,3")
     told = plugin_options(simulator, kernel, guest)
@@ -72,14 +77,14 @@ def test_the_plugin_knows_every_option_that_it_is_given(
     assert [name for name in told if f'"{name}"' not in source] == []
 
 
-def test_qemu_alone_is_preloaded(simulator: simulation.Simulator, tmp_path: Path) -> None:
+def test_qemu_alone_is_preloaded(simulator: virtual_time.Simulator, tmp_path: Path) -> None:
     binary = simulator.qemu.binary
     binary.parent.mkdir()
     binary.write_text('#!/bin/bash\necho "$LD_PRELOAD|$LD_LIBRARY_PATH|$*"\n')
     binary.chmod(0o755)
-    script = vm._wrapper(tmp_path, simulator.program())
+    wrapper = script.wrapper(tmp_path, simulator.program())
     # The loader complains that the plugin is missing, to whatever it is preloaded.
-    done = vm.subprocess.run([script, "a b"], capture_output=True, text=True, check=True)
+    done = subprocess.run([wrapper, "a b"], capture_output=True, text=True, check=True)
     preloaded, libraries, options = done.stdout.strip().split("|")
     assert preloaded == str(simulator.plugin) and libraries.startswith(f"{tmp_path}/new/lib")
     assert options == f"-L {tmp_path}/fw a b"
@@ -87,13 +92,13 @@ def test_qemu_alone_is_preloaded(simulator: simulation.Simulator, tmp_path: Path
 
 
 def test_the_kernel_believes_the_clock(kernel: Kernel) -> None:
-    words = vm._kernel_command_line(kernel, Guest(model=PLAIN, accel="tcg", append=("mine",)))
+    words = command_line.words(kernel, Guest(model=PLAIN, accel="tcg", append=("mine",)))
     assert {"nokaslr", "tsc_early_khz=1000000", "no_timer_check", "lpj=4000000"} <= set(words)
     # A hang is one after as long as on hardware: the host's other work takes no time.
     assert not [word for word in words if "thresh" in word or "timeout" in word]
     assert words[-1] == "mine" and words.count("tsc=reliable") == 1
     kernel.config.unlink()
-    assert not [word for word in simulation.kernel_words(kernel) if word.startswith("lpj")]
+    assert not [word for word in virtual_time.kernel_words(kernel) if word.startswith("lpj")]
 
 
 def test_the_kernel_maps_memory_where_the_plugin_expects_it() -> None:
@@ -134,20 +139,20 @@ def test_a_cpu_is_on_the_node_that_the_plugin_takes_it_for(
 ) -> None:
     guest = Guest(cpus=cpus, nodes=nodes, model=PLAIN)
     if fits:
-        simulation.check(guest)
+        virtual_time.check(guest)
         return
     with pytest.raises(PagehaulError, match=f"{cpus} CPUs on {nodes} nodes are not"):
-        simulation.check(guest)
+        virtual_time.check(guest)
 
 
 def test_a_host_of_one_cpu_is_told_of(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-    simulation.check(Guest(model=PLAIN))
+    virtual_time.check(Guest(model=PLAIN))
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
-    simulation.check(Guest(model=PLAIN))
+    virtual_time.check(Guest(model=PLAIN))
     assert "has one CPU" in capsys.readouterr().err
 
 
@@ -158,23 +163,23 @@ def test_the_reason_is_found_in_what_was_printed() -> None:
     )
     refused = "qemu-system-x86_64: -plugin /x/vtime.so: Could not load plugin /x/vtime.so: no"
     preload = "ERROR: ld.so: object '/x' from LD_PRELOAD cannot be preloaded (x): ignored."
-    assert simulation.failure(f"{noise}{REFUSED}\r\n{refused}\n") == REFUSED
-    assert simulation.failure(f"{noise}{refused}\n") == refused
-    assert simulation.failure(f"{refused}\n{preload}\n") == preload
+    assert virtual_time.failure(f"{noise}{REFUSED}\r\n{refused}\n") == REFUSED
+    assert virtual_time.failure(f"{noise}{refused}\n") == refused
+    assert virtual_time.failure(f"{refused}\n{preload}\n") == preload
     missing = "qemu-system-x86_64: -plugin vtime.so: there is no such option"
-    assert simulation.failure(f"{noise}{missing}\n") == missing
-    assert simulation.failure(f"{noise}[    0.0] Linux version 6.12\n") is None
+    assert virtual_time.failure(f"{noise}{missing}\n") == missing
+    assert virtual_time.failure(f"{noise}[    0.0] Linux version 6.12\n") is None
 
 
 def test_a_simulator_that_is_not_made_is_an_error(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: simulation.Simulator
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: virtual_time.Simulator
 ) -> None:
     monkeypatch.setattr(qemu, "simulator", lambda: simulator.qemu)
     monkeypatch.setattr(cprogs, "build_static", lambda directory: tmp_path)
     with pytest.raises(PagehaulError, match=r"made no vtime\.so"):
-        simulation.simulator.__wrapped__()
+        virtual_time.simulator.__wrapped__()
     (tmp_path / "vtime.so").touch()
-    assert simulation.simulator.__wrapped__() == simulator
+    assert virtual_time.simulator.__wrapped__() == simulator
 
 
 @dataclass
@@ -185,10 +190,10 @@ class Booted:
     kernel: Kernel
     log: Path
 
-    def __call__(self, script: str, **guest: Any) -> vm.Result:
+    def __call__(self, script: str, **guest: Any) -> Result:
         self.fake("vng", f"report=$(echo \"$@\" | grep -o 'report=[^ ]*' | cut -d= -f2); {script}")
         how = {"memory_mb": 512, "model": PLAIN, **guest}
-        return vm.run(self.kernel, Guest(**how), ["true"], timeout=20, log=self.log)
+        return run_guest(self.kernel, Guest(**how), ["true"], self.log, timeout=20)
 
 
 @pytest.fixture
@@ -198,14 +203,14 @@ def boot(
     tmp_path: Path,
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
-    simulator: simulation.Simulator,
+    simulator: virtual_time.Simulator,
 ) -> Booted:
     def need(group: str) -> None:
         raise AssertionError(f"{group} is not needed")
 
-    monkeypatch.setattr(host, "need_for", need)
-    monkeypatch.setattr(vm, "_vng_path", lambda: tmp_path / "fake-bin/vng")
-    monkeypatch.setattr(simulation, "simulator", lambda: simulator)
+    monkeypatch.setattr(tools, "need_for", need)
+    monkeypatch.setattr(x86, "_vng_path", lambda: tmp_path / "fake-bin/vng")
+    monkeypatch.setattr(virtual_time, "simulator", lambda: simulator)
     return Booted(fake_guest, kernel, tmp_path / "logs/guest.log")
 
 

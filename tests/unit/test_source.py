@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import bases, source
 from pagehaul.errors import PagehaulError
+from pagehaul.kernel import bases, source
 
 
 @pytest.fixture

@@ -12,14 +12,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rows import seeing, seen
 
-from pagehaul import bases, build, cli, cprogs, host, suites, vm
-from pagehaul.bases import Base
-from pagehaul.build import Kernel
+from pagehaul.bench.measures.remap import Remap
+from pagehaul.bench.measures.touch import Touch, Touches
+from pagehaul.bench.row import Row
+from pagehaul.cli import main
+from pagehaul.cli import test as verb
 from pagehaul.errors import PagehaulError
-from pagehaul.results import Remap, Row, Touch, Touches
-from pagehaul.suites import arm64, figures, guests, lint, tap, unit
+from pagehaul.guest import cprogs, vm
+from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import GuestError, Listener, Task
+from pagehaul.host import tools
+from pagehaul.kernel import bases, build
+from pagehaul.kernel.bases import Base
+from pagehaul.kernel.built import Kernel
+from pagehaul.suites import (
+    both,
+    figures,
+    ours,
+    programs,
+    registry,
+    running,
+    sources,
+    tap,
+    together,
+)
+from pagehaul.suites.all import arm64, mm_selftests, move, unit
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary
+from pagehaul.suites.running import run_suites
 
 KSELFTEST = """\
 TAP version 13
@@ -110,7 +131,7 @@ def test_summary_has_the_plain_form() -> None:
 
 
 def fake_suites(monkeypatch: pytest.MonkeyPatch, **found: Callable[[], list[Outcome]]) -> None:
-    monkeypatch.setattr(suites, "SUITES", found)
+    monkeypatch.setattr(registry, "SUITES", found)
 
 
 def test_run_sums_up_in_the_last_line(
@@ -121,7 +142,7 @@ def test_run_sums_up_in_the_last_line(
         one=lambda: [passed("a"), skipped("b", "no disk")],
         two=lambda: [passed("c")],
     )
-    assert suites.run_suites(suites.SUITES) == 0
+    assert run_suites(registry.SUITES) == 0
     output = capsys.readouterr()
     assert output.out == "2 passed, 0 failed, 1 skipped\n"
     assert "no disk" in output.err
@@ -131,7 +152,7 @@ def test_a_failed_test_is_named_and_gives_exit_status_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache: Path
 ) -> None:
     fake_suites(monkeypatch, one=lambda: [failed("the pages", "are gone")])
-    assert suites.run_suites(suites.SUITES) == 1
+    assert run_suites(registry.SUITES) == 1
     output = capsys.readouterr()
     assert output.out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
     assert "one: the pages" in output.err
@@ -145,7 +166,7 @@ def test_a_suite_that_stops_fails_and_the_others_run(
         raise PagehaulError("no compiler")
 
     fake_suites(monkeypatch, one=broken, two=lambda: [passed("a")], three=lambda: [])
-    assert suites.run_suites(suites.SUITES) == 1
+    assert run_suites(registry.SUITES) == 1
     output = capsys.readouterr()
     assert output.out == "1 passed, 2 failed, 0 skipped\n"
     assert "no compiler" in output.err
@@ -153,7 +174,7 @@ def test_a_suite_that_stops_fails_and_the_others_run(
 
 def test_an_unknown_suite_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
-        cli.main(["test", "--suite", "nonsense"])
+        main.main(["test", "--suite", "nonsense"])
     assert raised.value.code == 2
     assert "nonsense" in capsys.readouterr().err
 
@@ -165,15 +186,15 @@ def test_a_variant_runs_what_is_for_variants(
         assert base.name == bases.DEFAULT
         return [passed(f"on {variant}"), failed(f"not on {variant}", "why")]
 
-    monkeypatch.setattr(suites, "OF_VARIANTS", {"kunit": of_variant})
-    assert cli.main(["test", "--variant", "debug"]) == 1
+    monkeypatch.setattr(verb, "OF_VARIANTS", {"kunit": of_variant})
+    assert main.main(["test", "--variant", "debug"]) == 1
     output = capsys.readouterr()
     assert output.out == "1 passed, 1 failed, 0 skipped\n"
     assert "not on debug" in output.err
 
 
 def test_a_variant_refuses_suites_that_are_not_for_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["test", "--variant", "debug", "--suite", "lint"]) == 1
+    assert main.main(["test", "--variant", "debug", "--suite", "lint"]) == 1
     assert "--variant debug is not for lint" in capsys.readouterr().err
 
 
@@ -182,13 +203,13 @@ def test_a_variant_that_looks_for_mistakes_gets_time_and_memory(
 ) -> None:
     given: list[tuple[float, int]] = []
 
-    def run(kernel: Kernel, guest: vm.Guest, command: Sequence[str], **how: Any) -> None:
-        given.append((how["timeout"], guest.memory_mb))
+    def run(kernel: Kernel, guest: Guest, task: Task, **how: Any) -> None:
+        given.append((task.timeout, guest.memory_mb))
 
     monkeypatch.setattr(vm, "run", run)
     for variant in ("pagehaul", "debug"):
         kernel = replace(KERNEL, variant=variant)
-        guests.run_programs("suite", kernel, vm.Guest(memory_mb=2048), PROGRAMS)
+        programs.run_programs("suite", kernel, Guest(memory_mb=2048), PROGRAMS)
     (time, memory), (debug_time, debug_memory) = given
     assert debug_time > time
     assert debug_memory > memory == 2048
@@ -196,7 +217,7 @@ def test_a_variant_that_looks_for_mistakes_gets_time_and_memory(
 
 def test_suites_may_be_repeated() -> None:
     parser = argparse.ArgumentParser()
-    suites.add_arguments(parser)
+    verb.add_arguments(parser)
     assert parser.parse_args(["--suite", "lint", "--suite", "unit"]).suite == ["lint", "unit"]
 
 
@@ -216,9 +237,9 @@ def test_only_ci_gets_a_browser(
 ) -> None:
     groups: list[str] = []
     monkeypatch.setenv("CI", ci)
-    monkeypatch.setattr(host, "need_for", groups.append)
+    monkeypatch.setattr(tools, "need_for", groups.append)
     monkeypatch.setattr(unit.ui, "run_logged", lambda *_, **__: None)
-    assert [outcome.status for outcome in unit.run()] == [Status.FAILED]
+    assert [outcome.status for outcome in unit.SUITE()] == [Status.FAILED]
     assert groups == wanted
 
 
@@ -245,7 +266,7 @@ def test_junit() -> None:
     ],
 )
 def test_compare(reference: Outcome | None, ours: Outcome | None, status: Status) -> None:
-    assert guests.compare("a", reference, ours).status is status
+    assert both.compare("a", reference, ours).status is status
 
 
 def row(kernel: str, method: str, instructions: float | None, folios: int = 8192) -> Row:
@@ -253,7 +274,7 @@ def row(kernel: str, method: str, instructions: float | None, folios: int = 8192
     speeds = (900.0 / instructions, 1000.0 / instructions) if instructions else (1.0,)
     return Row(
         "path-length", kernel, method, 1, 4, folios, folios * 4096, speeds, 1.0, 1.0, 1.0, 1.0,
-        instructions, {},
+        {}, seen=seen(instructions_per_page=instructions),
     )  # fmt: skip
 
 
@@ -320,9 +341,10 @@ def test_moves_beside_a_hog_are_not_behind(
     kernels: Sequence[str], folios: int, speed: float, cpu_ns: float | None, status: Status
 ) -> None:
     beside = {
-        "vanilla": replace(row("vanilla", "serial", None, folios), cpu_ns_per_page=1000.0),
-        "pagehaul": replace(
-            row("pagehaul", "parallel", None, folios), median_gbps=speed, cpu_ns_per_page=cpu_ns
+        "vanilla": seeing(row("vanilla", "serial", None, folios), cpu_ns_per_page=1000.0),
+        "pagehaul": seeing(
+            replace(row("pagehaul", "parallel", None, folios), median_gbps=speed),
+            cpu_ns_per_page=cpu_ns,
         ),
     }
     (outcome,) = figures.check_busy([beside[kernel] for kernel in kernels])
@@ -345,7 +367,7 @@ def test_all_touches_are_kept(
     kernels: Sequence[str], every: Touches | None, status: Status
 ) -> None:
     touch = Touch(3, 1_000_000, 2_000_000, 2_000_000, every)
-    rows = [replace(row(kernel, "serial", None), touch=touch) for kernel in kernels]
+    rows = [seeing(row(kernel, "serial", None), touch=touch) for kernel in kernels]
     outcome = figures.check_touches([row("vanilla", "serial", None), *rows])
     assert outcome.status is status
 
@@ -400,7 +422,7 @@ def test_folios_are_back_within_the_call(
     kernels: Sequence[str], first: float, last: float, status: Status
 ) -> None:
     rows = [
-        replace(row(kernel, "serial", None), remap=Remap(9, first, last, 1e6)) for kernel in kernels
+        seeing(row(kernel, "serial", None), remap=Remap(9, first, last, 1e6)) for kernel in kernels
     ]
     outcome = figures.check_remaps([row("vanilla", "serial", None), *rows])
     assert outcome.status is status
@@ -412,31 +434,21 @@ def guest_that_prints(
     """Let guests print `output`, and then fail if there is an error."""
     commands: list[Sequence[str]] = []
 
-    def run(
-        kernel: Kernel,
-        guest: vm.Guest,
-        command: Sequence[str],
-        *,
-        timeout: float,
-        log: Path,
-        on_output: Callable[[str, bytes], None],
-        on_restart: Callable[[], None],
-        allow: Sequence[str],
-        stop: threading.Event | None,
-    ) -> None:
-        commands.append(command)
-        on_output("stdout", b"what a guest said that was broken and booted again")
-        on_restart()
-        on_output("stdout", output.encode())
+    def run(kernel: Kernel, guest: Guest, task: Task, *, log: Path, listener: Listener) -> None:
+        assert listener.on_output and listener.on_restart
+        commands.append(task.command)
+        listener.on_output("stdout", b"what a guest said that was broken and booted again")
+        listener.on_restart()
+        listener.on_output("stdout", output.encode())
         if error:
-            raise vm.GuestError(error)
+            raise GuestError(error)
 
     monkeypatch.setattr(vm, "run", run)
     return commands
 
 
 KERNEL = Kernel("vanilla", Path("t"), Path("i"), Path("c"), "6.12")
-PROGRAMS = [guests.Program("one", "./one"), guests.Program("two", "./two")]
+PROGRAMS = [programs.Program("one", "./one"), programs.Program("two", "./two")]
 
 
 def run_two(outcomes: dict[str, list[Outcome]]) -> list[tuple[str, str, str]]:
@@ -455,7 +467,7 @@ def test_programs_of_a_guest(monkeypatch: pytest.MonkeyPatch, cache: Path) -> No
     commands = guest_that_prints(
         monkeypatch, ends("1..1\nok 1 a", 0) + ends("1..1\nnot ok 1 b\n", 1)
     )
-    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    outcomes = programs.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert run_two(outcomes) == [("one", "a", "passed"), ("two", "b", "failed")]
     assert "./one" in commands[0][-1]
 
@@ -464,8 +476,8 @@ def test_the_script_of_a_guest_reports_exit_statuses(
     monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     commands = guest_that_prints(monkeypatch, "")
-    programs = [guests.Program("one", "printf 'ok 1 x'; exit 3"), guests.Program("two", "true")]
-    guests.run_programs("suite", KERNEL, vm.Guest(), programs)
+    wanted = [programs.Program("one", "printf 'ok 1 x'; exit 3"), programs.Program("two", "true")]
+    programs.run_programs("suite", KERNEL, Guest(), wanted)
     script = list(commands[0])
     output = subprocess.run(script, capture_output=True, text=True, check=False).stdout
     assert re.findall(r"^@pagehaul end (\d+)$", output, re.M) == ["3", "0"]
@@ -476,7 +488,7 @@ def test_a_program_that_fails_without_a_failed_test(
     monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     guest_that_prints(monkeypatch, ends("1..1\nok 1 a", 139) + ends("1..1\nok 1 b", 0))
-    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    outcomes = programs.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert ("one", "exit status", "failed") in run_two(outcomes)
 
 
@@ -485,7 +497,7 @@ def test_a_guest_that_dies_fails_what_had_not_ended(
 ) -> None:
     output = ends("1..1\nok 1 a", 0) + "@pagehaul begin\n1..2\nok 1 b\n"
     guest_that_prints(monkeypatch, output, "Kernel panic")
-    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    outcomes = programs.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert run_two(outcomes) == [
         ("one", "a", "passed"),
         ("two", "b", "passed"),
@@ -500,7 +512,7 @@ def test_a_warning_in_the_kernel_log_fails_though_all_tests_passed(
 ) -> None:
     output = ends("1..1\nok 1 a", 0) + ends("1..1\nok 1 b", 0)
     guest_that_prints(monkeypatch, output, "WARNING: lock held")
-    outcomes = guests.run_programs("suite", KERNEL, vm.Guest(), PROGRAMS)
+    outcomes = programs.run_programs("suite", KERNEL, Guest(), PROGRAMS)
     assert ("guest", "kernel log", "failed") in run_two(outcomes)
 
 
@@ -516,11 +528,13 @@ mm/migrate.c:99:5: warning: context imbalance in 'g' - unexpected unlock
 
 
 def test_compiler_warnings_are_compared_without_their_lines() -> None:
-    warnings = lint.find_warnings(COMPILER)
+    warnings = sources.find_warnings(COMPILER)
     assert len(warnings) == 4
     moved = COMPILER.replace("migrate.c:10:", "migrate.c:20:").replace("migrate.c:99:", "m.c:1:")
-    assert len(lint.find_warnings(moved) - warnings) == 1
-    ours, new = lint.judge_warnings(lint.find_warnings("mm/migrate.c:9:9: warning: old"), warnings)
+    assert len(sources.find_warnings(moved) - warnings) == 1
+    ours, new = sources.judge_warnings(
+        sources.find_warnings("mm/migrate.c:9:9: warning: old"), warnings
+    )
     assert ours.status is Status.FAILED
     assert "job.c" in ours.why and "migrate_copy.h" in ours.why
     assert new.status is Status.FAILED
@@ -528,12 +542,12 @@ def test_compiler_warnings_are_compared_without_their_lines() -> None:
 
 
 def test_old_warnings_of_the_kernel_pass() -> None:
-    old = lint.find_warnings("mm/migrate.c:9:9: warning: old")
-    assert [each.status for each in lint.judge_warnings(old, old)] == [Status.PASSED] * 2
+    old = sources.find_warnings("mm/migrate.c:9:9: warning: old")
+    assert [each.status for each in sources.judge_warnings(old, old)] == [Status.PASSED] * 2
 
 
 def test_every_kernel_file_and_patch_is_checked() -> None:
-    names = [str(path) for path in lint.kernel_sources()]
+    names = [str(path) for path in sources.kernel_sources()]
     assert any(name.endswith("mm/migrate_copy/batch.c") for name in names)
     assert any(name.endswith("migrate_copy/migrate_content.c") for name in names)
     assert any(name.endswith("mm/migrate.h") for name in names)
@@ -541,7 +555,7 @@ def test_every_kernel_file_and_patch_is_checked() -> None:
 
 @pytest.mark.parametrize("name", bases.names())
 def test_every_patched_object_is_compiled(name: str) -> None:
-    found = lint.patched_objects(bases.get(name))
+    found = sources.patched_objects(bases.get(name))
     assert "mm/migrate.o" in found and "mm/mempolicy.o" in found
     assert all(each.endswith(".o") for each in found)
     # Ours are compiled anyway.
@@ -549,7 +563,7 @@ def test_every_patched_object_is_compiled(name: str) -> None:
 
 
 def test_each_suite_takes_a_base() -> None:
-    for suite in suites.SUITES.values():
+    for suite in registry.SUITES.values():
         inspect.signature(suite).bind(base=bases.get(bases.DEFAULT))
 
 
@@ -565,20 +579,32 @@ def test_everything_runs_on_the_default_base_and_some_on_the_others(
 
         return run
 
-    monkeypatch.setattr(suites, "SUITES", {name: suite(name) for name in (*suites.SHORT, "lint")})
-    monkeypatch.setattr(suites, "SHORT", {name: suite(name) for name in suites.SHORT})
-    assert cli.main(["test"]) == 0
+    monkeypatch.setattr(verb, "SUITES", {name: suite(name) for name in (*registry.SHORT, "lint")})
+    monkeypatch.setattr(verb, "SHORT", {name: suite(name) for name in registry.SHORT})
+    monkeypatch.delenv("PAGEHAUL_TEST_MINUTES", raising=False)
+    assert main.main(["test"]) == 0
     default, *others = bases.names()
     assert ran == [
-        *((name, default) for name in (*suites.SHORT, "lint") if name not in suites.ON_REQUEST),
-        *((name, other) for other in others for name in suites.SHORT),
+        *((name, default) for name in (*registry.SHORT, "lint") if name not in registry.ON_REQUEST),
+        *((name, other) for other in others for name in registry.SHORT),
     ]
     assert others
     ran.clear()
-    assert cli.main(["test", "--suite", "kunit"]) == 0
-    assert cli.main(["test", "--suite", "kunit", "--base", others[0]]) == 0
+    assert main.main(["test", "--suite", "kunit"]) == 0
+    assert main.main(["test", "--suite", "kunit", "--base", others[0]]) == 0
     assert ran == [("kunit", default), ("kunit", others[0])]
     assert "Suite kunit" in capsys.readouterr().err
+    ran.clear()
+    monkeypatch.setenv("PAGEHAUL_TEST_MINUTES", "0")
+    assert main.main(["test"]) == 0
+    assert ran == [("lint", default), *(("compile", other) for other in others)]
+    skips = (len(registry.SHORT) - 1) * (1 + len(others))
+    assert f"0 failed, {skips} skipped" in capsys.readouterr().out
+    monkeypatch.setenv("PAGEHAUL_TEST_MINUTES", "soon")
+    assert main.main(["test"]) != 0
+    assert "give a number of minutes" in capsys.readouterr().err
+    monkeypatch.setenv("PAGEHAUL_TEST_MINUTES", "3")
+    assert 55 < running.end() - running.end(2 / 3) < 61
 
 
 def results_of(*statuses: str) -> dict[str, Outcome]:
@@ -592,21 +618,21 @@ def test_what_differs_once_is_decided_by_three_runs() -> None:
     """A test that depends on time fails on any kernel now and then."""
     good = results_of("passed", "passed")
     runs = [[results_of("passed", "failed"), good], [good, good], [good, good]]
-    outcomes = guests.compare_runs(lambda: runs.pop(0))
+    outcomes = both.compare_runs(lambda: runs.pop(0))
     assert [each.status for each in outcomes] == [Status.PASSED] * 2
     assert not runs
 
 
 def test_what_differs_always_fails() -> None:
     run = [results_of("passed", "passed"), results_of("passed", "failed")]
-    outcomes = guests.compare_runs(lambda: run)
+    outcomes = both.compare_runs(lambda: run)
     assert [each.status for each in outcomes] == [Status.PASSED, Status.FAILED]
 
 
 def test_what_agrees_is_run_once() -> None:
     same = results_of("passed", "failed", "skipped")
     runs = [[same, same]]
-    outcomes = guests.compare_runs(lambda: runs.pop(0))
+    outcomes = both.compare_runs(lambda: runs.pop(0))
     assert [each.status for each in outcomes] == [Status.PASSED, Status.SKIPPED, Status.SKIPPED]
 
 
@@ -619,7 +645,7 @@ def test_what_ends_one_stops_the_others() -> None:
         raise PagehaulError("no memory")
 
     with pytest.raises(PagehaulError, match="no memory"):
-        guests.at_once([end, wait], 2)
+        together.at_once([end, wait], 2)
 
 
 def test_works_at_once_give_their_results_in_order() -> None:
@@ -633,7 +659,7 @@ def test_works_at_once_give_their_results_in_order() -> None:
         first_may_end.set()
         return 2
 
-    assert guests.at_once([first, second], 2) == [1, 2]
+    assert together.at_once([first, second], 2) == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -645,16 +671,16 @@ def test_the_kernels_own_tests_run_on_both_kernels(
 ) -> None:
     booted: list[tuple[str, str]] = []
 
-    def run(kernel: Kernel, guest: vm.Guest, command: Sequence[str], **how: Any) -> None:
-        booted.append((kernel.variant, command[-1]))
-        programs = command[-1].count("@pagehaul begin")
-        how["on_output"]("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
+    def run(kernel: Kernel, guest: Guest, task: Task, **how: Any) -> None:
+        booted.append((kernel.variant, task.command[-1]))
+        programs = task.command[-1].count("@pagehaul begin")
+        how["listener"].on_output("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
 
     monkeypatch.setattr(vm, "run", run)
-    monkeypatch.setattr(host, "require", lambda *packages: None)
+    monkeypatch.setattr(tools, "require", lambda *packages: None)
     monkeypatch.setattr(build, "build", lambda variant, base: replace(KERNEL, variant=variant))
     monkeypatch.setattr(cprogs, "selftests", lambda *words: cache)
-    outcomes = guests.mm_selftests(ours)
+    outcomes = mm_selftests.SUITE(ours)
     assert {outcome.status for outcome in outcomes} == {Status.PASSED}
     for variant in (reference, ours):
         scripts = "".join(script for name, script in booted if name == variant)
@@ -665,7 +691,7 @@ def test_the_kernels_own_tests_run_on_both_kernels(
 
 def test_names_that_a_program_repeats_stay_apart() -> None:
     text = "1..4\nok 1 same\nnot ok 2 same\nok 3 # SKIP no file\nok 4 # SKIP no file\nok 4 same\n"
-    names = [name for name, _ in guests.named("p", tap.parse(text))]
+    names = [name for name, _ in both.named("p", tap.parse(text))]
     assert names == ["p: same", "p: same (2)", "p: test 3", "p: test 4", "p: same (3)"]
 
 
@@ -674,17 +700,17 @@ def test_arm64_is_tested_with_both_sizes_of_pages(
 ) -> None:
     booted: list[tuple[str, str]] = []
 
-    def run(kernel: Kernel, guest: vm.Guest, command: Sequence[str], **how: Any) -> None:
-        booted.append((kernel.arch.name, command[-1]))
-        programs = command[-1].count("@pagehaul begin")
-        how["on_output"]("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
+    def run(kernel: Kernel, guest: Guest, task: Task, **how: Any) -> None:
+        booted.append((kernel.arch.name, task.command[-1]))
+        programs = task.command[-1].count("@pagehaul begin")
+        how["listener"].on_output("stdout", (ends("1..1\nok 1 a\n", 0) * programs).encode())
 
     monkeypatch.setattr(vm, "run", run)
     monkeypatch.setattr(
         build, "build", lambda variant, base, arch: replace(KERNEL, variant=variant, arch=arch)
     )
     monkeypatch.setattr(build, "read_options", lambda config: {"KUNIT_DEBUGFS": "y"})
-    outcomes = arm64.run()
+    outcomes = arm64.SUITE()
     for name in ("arm64", "arm64-64k"):
         scripts = "".join(script for booted_name, script in booted if booted_name == name)
         for what in ("kunit", "migrate_errors", "migrate_status", "migrate_content", "dcbm.ko"):
@@ -707,16 +733,17 @@ def test_on_the_other_bases_our_kernel_is_tested_alone(
     def nothing(works: Sequence[object], *_: object) -> list[Outcome]:
         return [passed("a work")] * len(works)
 
-    monkeypatch.setattr(guests.build, "build", build_one)
-    monkeypatch.setattr(guests.cprogs, "selftests", lambda *_: tmp_path)
-    monkeypatch.setattr(guests.cprogs, "build_static", lambda *_: tmp_path)
-    monkeypatch.setattr(guests.host, "need_for", lambda *_: None)
-    monkeypatch.setattr(guests, "_all_at_once", nothing)
+    monkeypatch.setattr(build, "build", build_one)
+    monkeypatch.setattr(cprogs, "selftests", lambda *_: tmp_path)
+    monkeypatch.setattr(cprogs, "build_static", lambda *_: tmp_path)
+    monkeypatch.setattr(tools, "need_for", lambda *_: None)
+    monkeypatch.setattr(ours, "all_at_once", nothing)
+    monkeypatch.setattr(move, "all_at_once", nothing)
     other = bases.get(bases.names()[1])
     for name in ("errors", "status", "move"):
-        beside = len(suites.SUITES[name](base=other))
+        beside = len(registry.SUITES[name](base=other))
         assert set(built) == {"pagehaul", "vanilla"}, name
         built.clear()
-        assert 0 < len(suites.SHORT[name](base=other)) < beside
+        assert 0 < len(registry.SHORT[name](base=other)) < beside
         assert set(built) == {"pagehaul"}, name
         built.clear()

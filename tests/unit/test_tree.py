@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Content
-from pagehaul import bases, series, source, tree
 from pagehaul.errors import PagehaulError
+from pagehaul.kernel import bases, series, source, tree
 
 HOOK = """\
 Subject: hook

@@ -8,10 +8,13 @@ import pytest
 from test_report import results as host_results
 from test_report import row
 
-from pagehaul import models, report, verdict
-from pagehaul.experiments import Shape
-from pagehaul.experiments.policy import AUTOMATIC, forced
-from pagehaul.results import Hog, Integrity, Results, Row, Statement, Touch, Touches, compare
+from pagehaul.bench.cell import Shape
+from pagehaul.bench.choices import AUTOMATIC, forced
+from pagehaul.bench.measures.hog import Hog
+from pagehaul.bench.measures.touch import Touch, Touches
+from pagehaul.bench.row import Integrity, Results, Row, Statement, compare
+from pagehaul.guest import models
+from pagehaul.report import terminal, verdict
 
 RIGHT = Integrity(2 * 10**9, 0, 0)
 
@@ -259,7 +262,7 @@ def test_ten_sentences_at_most_are_printed(capsys: pytest.CaptureFixture[str]) -
     everything = replace(host, rows=(*host.rows, *compare(more)))
     found = verdict.statements(everything)
     assert len(found) == 10
-    report.print_verdict(everything)
+    terminal.print_verdict(everything)
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith(("good: ", "bad: ")) for line in lines) == 10
     assert "bad: Slowest: 0.50x" in "\n".join(lines)
@@ -267,5 +270,5 @@ def test_ten_sentences_at_most_are_printed(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_stored_verdict_is_printed_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     stored = (Statement("As it was.", False),)
-    report.print_verdict(replace(ran(vanilla()), verdict=stored))
+    terminal.print_verdict(replace(ran(vanilla()), verdict=stored))
     assert capsys.readouterr().out == "bad: As it was.\n"

@@ -8,17 +8,24 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rows import seeing
 from test_report import row
 from test_verdict import RIGHT, cell, ran, vanilla
 
-from pagehaul import chart, judge_tables, models, plots, published, report, scaling, validation
-from pagehaul.captions import MARK
-from pagehaul.chart import Line, Mark
-from pagehaul.experiments.policy import AUTOMATIC
-from pagehaul.labels import Table
-from pagehaul.published_tables import published_table
-from pagehaul.results import Faults, Hog, Results, Row, Touch, Touches
-from pagehaul.tables import by_model, experiment_table
+from pagehaul.bench import published
+from pagehaul.bench.captions import MARK
+from pagehaul.bench.choices import AUTOMATIC
+from pagehaul.bench.labels import Table
+from pagehaul.bench.measures.faults import Faults
+from pagehaul.bench.measures.hog import Hog
+from pagehaul.bench.measures.touch import Touch, Touches
+from pagehaul.bench.row import Results, Row
+from pagehaul.bench.tables import by_model, experiment_table, published_table
+from pagehaul.bench.views import gains, scaling, validation
+from pagehaul.guest import models
+from pagehaul.report import chart, plots, terminal
+from pagehaul.report.chart import Line, Mark
+from pagehaul.report.page import page as page_of
 
 
 def lines(table: Table, *heads: str) -> list[tuple[str, ...]]:
@@ -64,7 +71,7 @@ def test_each_model_has_a_table() -> None:
     tables = [experiment_table(part, "folio-count") for part in parts]
     assert [table.title.partition(" (")[2] for table in tables] == ["model plain)", "model grace)"]
     assert [len(table.rows) for table in tables] == [2, 2]
-    assert report.page([results]).count("<svg") == 2
+    assert page_of([results]).count("<svg") == 2
 
 
 def test_figures_that_do_not_repeat_are_marked_and_told() -> None:
@@ -137,7 +144,7 @@ def test_the_scaling_plot_has_both_lines_and_the_ideal_one() -> None:
     assert ">ideal</text>" in gigantic and ">ours</text>" in gigantic
     # One caller is a point.
     assert ">callers</text>" not in gigantic
-    page = report.page([ran(*on_machines(), *scaled())])
+    page = page_of([ran(*on_machines(), *scaled())])
     assert page.index("plain callers (dashed)") < page.index("folio-count: ")
 
 
@@ -280,8 +287,8 @@ def test_mechanisms_are_judged_with_and_without_them() -> None:
 def test_a_switch_is_named_with_its_value_unless_it_takes_something_away() -> None:
     full = judged(2.0, 2, {"batch_pages": "8192"})
     row_ = judged(2.0, 2, {"batch_pages": "8192", "debug.without/a": "1", "chunk_kb": "32"})
-    assert judge_tables.changes(row_, full) == "a and chunk_kb 32"
-    assert judge_tables.gain(replace(row_, median_gbps=1.6), full) == pytest.approx(0.25)
+    assert gains.changes(row_, full) == "a and chunk_kb 32"
+    assert gains.gain(replace(row_, median_gbps=1.6), full) == pytest.approx(0.25)
 
 
 def everything() -> Results:
@@ -308,7 +315,7 @@ def test_tables_fit_on_a_terminal() -> None:
         for part in by_model(results, experiment):
             for table in (experiment_table(part, experiment), published_table(part, experiment)):
                 if table is not None:
-                    bare = report.drawn(replace(table, title="", caption=""))
+                    bare = terminal.drawn(replace(table, title="", caption=""))
                     width = bare.__rich_measure__(console, console.options).maximum
                     assert 20 < width <= 104, table.title
                     seen.append(experiment)
@@ -328,7 +335,9 @@ def test_latencies_of_several_machines_stand_apart() -> None:
         for drain, ns in (("mapped", 2e6), ("never", 1e6)):
             made = row("compaction-latency", "faults", (1.0,) * 3, settings={"lru_drain": drain})
             times = replace(seen, latency_ns=(ns,))
-            rows.append(replace(made, faults=times, cpus=cpus, model="plain", clock="virtual"))
+            rows.append(
+                seeing(replace(made, cpus=cpus, model="plain", clock="virtual"), faults=times)
+            )
     table = experiment_table(ran(*rows), "compaction-latency")
     assert table.header[1] == "CPUs"
     measured = [line for line in table.rows if line[3]]

@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guest_runs import run_guest
 
-from pagehaul import host, kvm, models, qemu_options, vm
-from pagehaul.build import VARIANTS, Kernel
 from pagehaul.errors import PagehaulError
-from pagehaul.guest_console import Console
-from pagehaul.vm import Guest, GuestError
+from pagehaul.guest import command_line, kvm, models, qemu_options, session
+from pagehaul.guest.boards import x86
+from pagehaul.guest.console import Console
+from pagehaul.guest.machine import Guest
+from pagehaul.guest.task import GuestError, Result
+from pagehaul.host import tools
+from pagehaul.kernel.build import VARIANTS
+from pagehaul.kernel.built import Kernel
 
 Fake = Callable[[str, str], Path]
 
@@ -27,20 +32,20 @@ class Booted:
         self._fake = fake_guest
         self._tmp = tmp_path
 
-    def __call__(self, script: str, *, timeout: float = 20, **how: Any) -> vm.Result:
+    def __call__(self, script: str, *, timeout: float = 20, **how: Any) -> Result:
         self.vng = self._fake("vng", script)
         self.log = self._tmp / "logs/guest.log"
         image = self._tmp / "bzImage"
         kernel = Kernel("vanilla", self._tmp, image, self._tmp / ".config", "7.3.99")
         guest = Guest(accel="tcg", memory_mb=512)
-        return vm.run(kernel, guest, ["echo", "a b"], timeout=timeout, log=self.log, **how)
+        return run_guest(kernel, guest, ["echo", "a b"], self.log, timeout=timeout, **how)
 
 
 @pytest.fixture
 def boot(fake_guest: Fake, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Booted:
     booted = Booted(fake_guest, tmp_path)
-    monkeypatch.setattr(host, "need_for", lambda group: None)
-    monkeypatch.setattr(vm, "_vng_path", lambda: tmp_path / "fake-bin/vng")
+    monkeypatch.setattr(tools, "need_for", lambda group: None)
+    monkeypatch.setattr(x86, "_vng_path", lambda: tmp_path / "fake-bin/vng")
     return booted
 
 
@@ -258,7 +263,7 @@ def test_guest_that_takes_too_long_is_killed_with_all_it_started(
 def test_guest_that_hangs_is_killed_before_its_time(
     boot: Booted, monkeypatch: pytest.MonkeyPatch, alive: Callable[[str], bool]
 ) -> None:
-    monkeypatch.setattr(vm, "_HANG_GRACE_S", 1.0)
+    monkeypatch.setattr(session, "_HANG_GRACE_S", 1.0)
     started = time.monotonic()
     with pytest.raises(GuestError, match="task x blocked for more than"):
         boot('echo "[ 1.0] INFO: task x blocked for more than 9 seconds."; sleep 98764')
@@ -269,7 +274,7 @@ def test_guest_that_hangs_is_killed_before_its_time(
 def test_guest_that_does_not_power_off_is_an_error(
     boot: Booted, monkeypatch: pytest.MonkeyPatch, alive: Callable[[str], bool]
 ) -> None:
-    monkeypatch.setattr(vm, "_POWER_OFF_S", 1.0)
+    monkeypatch.setattr(session, "_POWER_OFF_S", 1.0)
     with pytest.raises(GuestError, match="not powered off"):
         boot('echo 0 > "$status"; sleep 98763')
     assert not alive("sleep 98763")
@@ -313,7 +318,7 @@ def test_what_has_to_be_asked_for_is_on_where_mistakes_are_looked_for(
     variant: str, checks: bool, tmp_path: Path
 ) -> None:
     kernel = Kernel(variant, tmp_path, tmp_path, tmp_path, "6.12")
-    words = vm._kernel_command_line(kernel, Guest(accel="tcg", append=("mine",)))
+    words = command_line.words(kernel, Guest(accel="tcg", append=("mine",)))
     assert ("page_poison=1" in words) is ("loglevel=8" in words) is checks
     assert words[-1] == "mine"
 
@@ -436,7 +441,7 @@ def test_impossible_machine_is_refused(wrong: dict[str, object]) -> None:
 
 def test_machine_larger_than_the_host_is_refused() -> None:
     with pytest.raises(PagehaulError, match="give it less memory"):
-        vm._check_memory(Guest(memory_mb=1 << 30))
+        Guest(memory_mb=1 << 30).check_fits()
 
 
 @pytest.fixture
@@ -489,8 +494,8 @@ def test_no_kvm_is_not_probed(device: None, fake_command: Fake, tmp_path: Path) 
 def test_kvm_that_was_asked_for_must_work(device: None, fake_command: Fake) -> None:
     fake_command("qemu-system-x86_64", "exit 1")
     with pytest.raises(PagehaulError, match="use TCG"):
-        vm._accelerator(Guest(accel="kvm"), Path("bzImage"))
-    assert vm._accelerator(Guest(), Path("bzImage")) == "tcg"
+        x86._accelerator(Guest(accel="kvm"), Path("bzImage"))
+    assert x86._accelerator(Guest(), Path("bzImage")) == "tcg"
 
 
 @pytest.mark.parametrize(

@@ -4,22 +4,17 @@
 from itertools import product
 from random import Random
 
-from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Size
-from pagehaul.experiments.cell import BASE_PAGE
-from pagehaul.results import (
-    Faults,
-    Hog,
-    Integrity,
-    Reads,
-    Remap,
-    Results,
-    Row,
-    Touch,
-    Touches,
-    compare,
-)
+from rows import seen
 
-_COUNTING = ("icount", "busy-icount", "fault-icount")
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.cell import BASE_PAGE, Cell, Size
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.measures.faults import Faults
+from pagehaul.bench.measures.hog import Hog
+from pagehaul.bench.measures.reads import Reads
+from pagehaul.bench.measures.remap import Remap
+from pagehaul.bench.measures.touch import Touch, Touches
+from pagehaul.bench.row import Integrity, Results, Row, compare
 
 
 def whole_run(*, model: str | None, quick: bool) -> Results:
@@ -42,7 +37,7 @@ def whole_run(*, model: str | None, quick: bool) -> Results:
 
 def _row(experiment: Experiment, cell: Cell, cpus: int, model: str | None) -> Row:
     random = Random(f"{experiment.name} {cell} {cpus}")
-    counting = experiment.machine in _COUNTING
+    counting = experiment.machine.counting
     middle = 2.0 * cell.threads**0.7 * random.uniform(0.8, 1.4)
     spread = 0.0 if model or counting else random.uniform(0.0, 0.3)
     ns = 1e9 * random.uniform(0.5, 2.0)
@@ -60,21 +55,25 @@ def _row(experiment: Experiment, cell: Cell, cpus: int, model: str | None) -> Ro
         vs_vanilla=None,
         vs_vanilla_min=None,
         vs_vanilla_max=None,
-        instructions_per_page=random.uniform(990, 1010) if counting else None,
         counters={"migrate_copy.bytes_engines": cell.channels, "migrate_copy.bytes_caller": 1},
-        touch=Touch(99, p99, 2 * p99, 3 * p99, Touches(90_000, 200, p99))
-        if cell.touch_us
-        else None,
-        remap=Remap(9, ns / 9, ns, ns / 2) if cell.remaps else None,
-        reads=Reads(9, ns / 9, ns / 8, ns / 7) if cell.cache_kb else None,
         settings=dict(cell.settings),
         condition=cell.condition,
-        hog=Hog(9, random.uniform(0.3, 0.6), ns / 99) if cell.hogs else None,
-        pages_moved=cell.shape.bytes / BASE_PAGE if cell.reason else None,
         channels=cell.channels,
-        cpu_ns_per_page=None if cell.reason or cell.load else random.uniform(500, 2000),
-        faults=Faults((ns, ns), (ns, ns), (ns / 2, ns / 2), (ns, 1.1 * ns)) if cell.load else None,
         cpus=cpus,
         model=None if counting else model,
+        seen=seen(
+            instructions_per_page=random.uniform(990, 1010) if counting else None,
+            touch=Touch(99, p99, 2 * p99, 3 * p99, Touches(90_000, 200, p99))
+            if "touch" in cell.asks
+            else None,
+            remap=Remap(9, ns / 9, ns, ns / 2) if "remap" in cell.asks else None,
+            reads=Reads(9, ns / 9, ns / 8, ns / 7) if "reads" in cell.asks else None,
+            hog=Hog(9, random.uniform(0.3, 0.6), ns / 99) if "hog" in cell.asks else None,
+            pages_moved=cell.shape.bytes / BASE_PAGE if cell.reason else None,
+            cpu_ns_per_page=None if cell.reason or cell.load else random.uniform(500, 2000),
+            faults=Faults((ns, ns), (ns, ns), (ns / 2, ns / 2), (ns, 1.1 * ns))
+            if cell.load
+            else None,
+        ),
         clock="instructions" if counting else "virtual" if model else "host",
     )

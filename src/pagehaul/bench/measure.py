@@ -1,260 +1,117 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Has experiments measured: on which machines, and as many at once as do not disturb each other."""
+"""What a measure is: something that is seen of a cell besides its speed."""
 
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, as_completed, wait
-from dataclasses import dataclass, field, replace
-from threading import Event
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from typing import Any, Generic, TypeVar
 
-from pagehaul import ui
-from pagehaul.bench.collect import COUNTING, Samples, Tally, check_determinism, collect, row_of
-from pagehaul.bench.plan import Effort, Named, effort_of, turns
-from pagehaul.errors import PagehaulError
-from pagehaul.experiments import Experiment
-from pagehaul.machines import Machine, Place
-from pagehaul.paths import REPO
-from pagehaul.results import Integrity, Results, Row, compare
+from pagehaul.bench import plain
+from pagehaul.bench.cell import Cell
+from pagehaul.bench.fields import Fields
+from pagehaul.bench.row import Row
+from pagehaul.bench.view import View
 
-# What a machine lacks on which an experiment is measured nowhere.
-_WHY_NOT = {
-    "icount": "instructions are counted in a guest only",
-    "busy-icount": "instructions are counted in a guest only",
-    "fault-icount": "instructions are counted in a guest only",
-    "dma": "dcbm is not loaded",
-}
-_NO_CACHES = "no caches are modelled"
-_NO_MODEL = "a machine model needs a guest"
-
-_Lines = list[tuple[str, dict[str, Any]]]
+T = TypeVar("T")
 
 
 @dataclass
-class _Job:
-    """All that is measured at one place: cells of experiments, and what was seen of them.
+class Observed:
+    """What the benchmark programs have printed of one cell, all boots and rounds together.
 
-    Guests of independent places are booted by themselves, one for each kernel; those of others
-    together, so that they take turns.
+    Lines of cells that could not be measured are not among them. counting is whether each
+    nanosecond was an instruction of the move, or of the load, which the machine does nothing
+    besides.
     """
 
-    place: Place
-    quick: bool
-    effort: Effort
-    nodes: tuple[int, int]
-    cells: list[Named] = field(default_factory=list)
-    samples: list[Samples] = field(default_factory=list)
-    kernels: list[str] = field(default_factory=list)
-    boots_left: int = 0
+    cell: Cell
+    counting: bool = False
+    lines: list[Mapping[str, Any]] = field(default_factory=list)
 
-    def add(self, named: Named) -> None:
-        """Have a cell measured, too."""
-        self.cells.append(named)
-        self.samples.append(Samples())
-        if named[1].kernel not in self.kernels:
-            self.kernels.append(named[1].kernel)
-        self.boots_left = len(list(self.boots()))
+    def repetitions(self) -> Iterator[tuple[int, float, float, int]]:
+        """Yield of each repetition that moved something its moves, ns, CPU ns and bytes moved.
 
-    def boots(self) -> Iterator["_Boot"]:
-        """Yield what is to be booted at once, again and again."""
-        together = [[kernel] for kernel in self.kernels]
-        for number in range(self.effort.boots):
-            for kernels in together if self.place.independent else [self.kernels]:
-                yield _Boot(self, kernels, number)
+        A repetition of several moves has one figure of each, for all of them together.
+        """
+        for line in self.lines:
+            figures = (moves_of(line), line["ns"], line["cpu_ns"], line["moved_bytes"])
+            yield from (each for each in zip(*figures, strict=True) if each[3])
 
-    def rows(self) -> list[Row]:
-        """Return the rows of the cells that could be measured."""
-        return [
-            row_of(name, cell, samples, self.place)
-            for (name, cell), samples in zip(self.cells, self.samples, strict=True)
-            if samples.gbps
-        ]
+    def all_of(self, key: str) -> list[Any]:
+        """Return what all lines have under a key, in a row; nothing of those without it."""
+        return [value for line in self.lines for value in line.get(key, [])]
 
+    def threes(self, names: tuple[str, str, str]) -> list[tuple[float, float, float]]:
+        """Return three figures of each repetition, none where the program was not asked."""
+        columns = (self.all_of(name) for name in names)
+        return list(zip(*columns, strict=True))
 
-@dataclass
-class _Boot:
-    """Guests that are up at the same time for a job: the only one, or those that take turns."""
-
-    job: _Job
-    kernels: Sequence[str]
-    number: int
-
-    def run(self, machine: Machine, stop: Event) -> _Lines:
-        """Measure, and return what was printed."""
-        job = self.job
-        order = turns(job.cells, self.kernels, job.effort, job.nodes, self.number)
-        times = "" if job.effort.boots == 1 else f", pass {self.number + 1} of {job.effort.boots}"
-        done = 0
-        title = f"Measure {' and '.join(self.kernels)} ({job.place.label}{times})"
-        with ui.step(title) as step:
-
-            def on_line() -> None:
-                nonlocal done
-                done += 1
-                step.detail(f"{done} of {len(order)}")
-
-            found = machine.run(job.place, job.quick, order, job.effort.timeout, on_line, stop)
-        if len(found) != len(order):
-            raise PagehaulError(f"movebench measured {len(found)} of {len(order)} cells")
+    def counters(self) -> dict[str, int]:
+        """Return the changes of kernel counters during all timed moves."""
+        found: dict[str, int] = {}
+        for line in self.lines:
+            for name, value in line["counters"].items():
+                found[name] = found.get(name, 0) + value
         return found
 
 
-def measure(
-    wanted: Sequence[Experiment],
-    machine: Machine,
-    *,
-    quick: bool,
-    on_part: Callable[[Results, str], None],
-    boots: int | None = None,
-) -> Results:
-    """Run the experiments on all kernels of `machine`, in so many boots or as their machines need.
+def moves_of(line: Mapping[str, Any]) -> Sequence[int]:
+    """Return how many moves each repetition of a line has; a repetition of faultbench is one."""
+    moves: Sequence[int] = line.get("moves", [1] * len(line["ns"]))
+    return moves
 
-    on_part gets the results so far and the name of an experiment when that one is done.
+
+def _no_words(_: Any) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True)
+class Measure(Generic[T]):
+    """Something that is seen of a cell besides its speed, as a `kind`: a number or a data class.
+
+    name is that of its field in the results, and of what cells ask for. Of several that were seen
+    in an experiment, the view of the one with the lowest place tells it. collect makes the figure
+    of what was printed, None if nothing was seen; check raises PagehaulError for one of a file that
+    cannot be, with its name there. words are the options of the benchmark program for what a cell
+    asks. least_us is how long a repetition lasts then at least, 0 for a single move; None for as
+    long as others. costs tells whether it is about what moves cost others. A required one is in
+    each row of a file, even if it is null there.
     """
-    tally = Tally()
-    wanted = _possible(wanted, machine, quick, tally)
-    jobs, measured_as = _jobs(wanted, machine, quick, boots)
-    told: set[str] = set()
-    results = _results([], machine, quick, tally)
-    for job in _finished(jobs, machine, quick, tally):
-        if job.place.kind in COUNTING:
-            check_determinism(job.rows(), tally)
-        results = _results(_rows(wanted, jobs, measured_as), machine, quick, tally)
-        for experiment in wanted:
-            name = experiment.name
-            mine = [each for each in jobs if _has(each, measured_as[name])]
-            done = all(not each.boots_left for each in mine)
-            if done and name not in told and results.of(name):
-                told.add(name)
-                on_part(results, name)
-    if not results.rows:
-        raise PagehaulError("none of these experiments can be measured on this machine")
-    return results
 
+    name: str
+    kind: type[T]
+    place: int
+    collect: Callable[[Observed], T | None]
+    check: Callable[[T, str], None] | None = None
+    words: Callable[[Any], list[str]] = _no_words
+    least_us: int | None = None
+    view: View | None = None
+    costs: bool = False
+    required: bool = False
 
-def _possible(
-    wanted: Sequence[Experiment], machine: Machine, quick: bool, tally: Tally
-) -> list[Experiment]:
-    """Return the experiments that can be measured; tell of the others why they cannot."""
-    possible = []
-    for experiment in wanted:
-        why = None
-        if experiment.guest_only and not machine.disposable():
-            why = "it disturbs a machine, and needs a guest"
-        elif not machine.places(experiment, quick):
-            why = _WHY_NOT.get(experiment.machine, "this machine cannot be what it needs")
-            if experiment.models:
-                why = _NO_MODEL
-            elif experiment.about_caches:
-                why = _NO_CACHES
-        if why is None:
-            possible.append(experiment)
-        else:
-            tally.note(f"{experiment.name}: left out, {why}")
-    return possible
+    def of(self, row: Row) -> T | None:
+        """Return what was seen of a row, None for nothing."""
+        found: T | None = row.seen.get(self.name)
+        return found
 
+    def ask(self, cell: Cell, how: object = True) -> Cell:
+        """Return a cell that asks for it, too; `how` is for words()."""
+        return replace(cell, asks={**cell.asks, self.name: how})
 
-def _jobs(
-    wanted: Sequence[Experiment], machine: Machine, quick: bool, boots: int | None
-) -> tuple[list[_Job], dict[str, str]]:
-    """Return the jobs, and under which name the cells of each experiment are measured.
+    def plain(self, row: Row) -> Any:
+        """Return what was seen of a row as JSON has it."""
+        found: Any = self.of(row)
+        return asdict(found) if is_dataclass(found) and not isinstance(found, type) else found
 
-    Experiments that look at the same cells in other ways have them measured once.
-    """
-    first = {experiment.cells: experiment.name for experiment in reversed(wanted)}
-    measured_as = {experiment.name: first[experiment.cells] for experiment in wanted}
-    jobs: dict[Place, _Job] = {}
-    for experiment in wanted:
-        if measured_as[experiment.name] != experiment.name:
-            continue
-        for place in machine.places(experiment, quick):
-            if place not in jobs:
-                effort = effort_of(place, quick)
-                if boots is not None:
-                    effort = replace(effort, boots=boots)
-                jobs[place] = _Job(place, quick, effort, machine.nodes())
-            for cell in experiment.cells(machine.size(place, quick)):
-                if cell.kernel in machine.kernels():
-                    jobs[place].add((experiment.name, cell))
-    return [job for job in jobs.values() if job.cells], measured_as
-
-
-def _has(job: _Job, name: str) -> bool:
-    return any(found == name for found, _ in job.cells)
-
-
-def _rows(
-    wanted: Sequence[Experiment], jobs: Sequence[_Job], measured_as: dict[str, str]
-) -> list[Row]:
-    """Return the rows of all jobs that are done, experiment by experiment."""
-    done = [row for job in jobs if not job.boots_left for row in job.rows()]
-    return [
-        replace(row, experiment=experiment.name)
-        for experiment in wanted
-        for row in done
-        if row.experiment == measured_as[experiment.name]
-    ]
-
-
-def _finished(jobs: Sequence[_Job], machine: Machine, quick: bool, tally: Tally) -> Iterator[_Job]:
-    """Run all jobs, and yield each as it is done: first those that may run beside each other."""
-    stop = Event()
-    together = [boot for job in jobs if job.place.independent for boot in job.boots()]
-    alone = [boot for job in jobs if not job.place.independent for boot in job.boots()]
-    places = list(dict.fromkeys(boot.job.place for boot in together))
-    with ThreadPoolExecutor(machine.at_once(places, quick)) as pool:
-        futures = {pool.submit(boot.run, machine, stop): boot for boot in together}
-        try:
-            for future in as_completed(futures):
-                yield from _taken(futures[future], future.result(), tally)
-        except BaseException:
-            # The others would go on for long.
-            stop.set()
-            _cancel(futures)
-            raise
-    for boot in alone:
-        yield from _taken(boot, boot.run(machine, stop), tally)
-
-
-def _cancel(futures: dict[Future[_Lines], _Boot]) -> None:
-    for future in futures:
-        future.cancel()
-    wait(futures, return_when=FIRST_EXCEPTION)
-
-
-def _taken(boot: _Boot, found: _Lines, tally: Tally) -> Iterator[_Job]:
-    """Take what a boot has measured; yield its job if that was the last one of it."""
-    job = boot.job
-    for _, line in found:
-        index = int(line["label"])
-        collect(line, *job.cells[index], job.samples[index], tally)
-    tally.boots.append(f"{' and '.join(boot.kernels)} ({job.place.label})")
-    job.boots_left -= 1
-    if not job.boots_left:
-        yield job
-
-
-def _results(rows: Sequence[Row], machine: Machine, quick: bool, tally: Tally) -> Results:
-    return Results(
-        environment={
-            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "commit": _commit(),
-            "quick": quick,
-            **machine.environment(),
-            "boots": list(tally.boots),
-            "notes": list(tally.notes),
-        },
-        rows=compare(rows),
-        integrity=Integrity(tally.bytes_verified, tally.mismatches, tally.not_moved),
-    )
-
-
-def _commit() -> str | None:
-    """Git's name of what is measured, "-dirty" when it was changed; None outside a clone."""
-    command = ["git", "-C", str(REPO), "describe", "--always", "--dirty"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return None
-    return found.stdout.strip() or None
+    def read(self, fields: Fields) -> T | None:
+        """Return what a row of a file says of it; PagehaulError for something that cannot be."""
+        if not is_dataclass(self.kind):
+            number: Any = fields.maybe_number(self.name, optional=not self.required)
+            return number  # type: ignore[no-any-return]
+        entry = fields.mapping(self.name, optional=True)
+        if not entry:
+            return None
+        where = f"{fields.name}.{self.name}"
+        found: Any = plain.read(self.kind, Fields(entry, where))
+        if self.check is not None:
+            self.check(found, where)
+        return found  # type: ignore[no-any-return]

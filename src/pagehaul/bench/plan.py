@@ -1,82 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the benchmark programs are told to do: how often, and in which order."""
+"""What the benchmark programs are told to do: in which order, and with which options."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
-from pagehaul.experiments import Cell
-from pagehaul.machines import Place, Turn
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How often things are measured.
-
-    All kernels are booted together `boots` times. In a boot every cell is measured in `rounds`
-    rounds, which go through all kernels and methods of a shape, so that they see the same noise. A
-    cell moves about target_mb MiB a boot, in at least min_reps and at most max_reps repetitions,
-    which go there and back where that can be, unless each move counts. A repetition goes on until
-    its moves have taken at_least_us microseconds. timeout is for one boot, in seconds.
-    """
-
-    boots: int
-    rounds: int
-    target_mb: int
-    min_reps: int
-    max_reps: int
-    timeout: float
-    each_counts: bool = False
-    at_least_us: int = 0
-
-    def ways(self, cell: Cell) -> int:
-        """Return how many moves make one repetition of a cell at least."""
-        return 1 if self.each_counts else cell.ways
-
-    def reps(self, cell: Cell) -> int:
-        """Return how many repetitions of a cell make a boot."""
-        wanted = (self.target_mb << 20) // cell.shape.bytes
-        return min(self.max_reps, max(self.min_reps, wanted))
-
-    def least_us(self, cell: Cell) -> int:
-        """Return how long the moves of a repetition take at least, 0 for a single one."""
-        if not self.at_least_us or cell.reason or cell.remaps or cell.load:
-            return 0
-        if cell.touch_us:
-            return _TOUCHED_US
-        return _BUSY_US if cell.hogs else self.at_least_us
-
-
-# Enough of them that 99% of the touches are told from the longest.
-_TOUCHED_US = 100_000
-
-# Beside hogs a caller has a CPU for some slices of time, and then does not: enough of these.
-_BUSY_US = 120_000
-
-# In virtual time a cell comes out the same each time, as long as it lasts long enough for a tick,
-# or a thread of the kernel, not to matter. The second repetition shows whether it does.
-_LEAST_US = 10_000
-_VIRTUAL = Effort(1, 1, 320, 1, 2, 3600.0, at_least_us=_LEAST_US)
-_VIRTUAL_FULL = Effort(1, 1, 2048, 2, 3, 8 * 3600.0, at_least_us=2 * _LEAST_US)
-_VIRTUAL_FAULTS = Effort(1, 1, 1, 2, 2, 3600.0)
-_VIRTUAL_FAULTS_FULL = Effort(1, 1, 1, 5, 5, 4 * 3600.0)
-
-_EFFORTS = {
-    ("parallel", True): Effort(2, 3, 48, 3, 18, 900.0),
-    ("parallel", False): Effort(4, 3, 1024, 3, 24, 7200.0),
-    ("dies", True): Effort(1, 3, 64, 3, 6, 600.0),
-    ("dies", False): Effort(2, 3, 1024, 3, 24, 3600.0),
-    ("dma", True): Effort(1, 3, 64, 3, 6, 600.0),
-    ("dma", False): Effort(2, 3, 1024, 3, 24, 7200.0),
-    ("faults", True): Effort(1, 2, 1, 2, 2, 900.0),
-    ("faults", False): Effort(2, 5, 1, 10, 10, 7200.0),
-    ("fault-icount", True): Effort(1, 1, 1, 5, 5, 600.0),
-    ("fault-icount", False): Effort(1, 1, 1, 10, 10, 3600.0),
-    ("busy-icount", True): Effort(1, 1, 64, 5, 9, 900.0),
-    ("busy-icount", False): Effort(1, 1, 256, 9, 25, 7200.0),
-    ("icount", True): Effort(1, 1, 4, 15, 25, 600.0, each_counts=True),
-    ("icount", False): Effort(2, 1, 4, 15, 25, 3600.0, each_counts=True),
-}
+from pagehaul.bench.cell import Cell
+from pagehaul.bench.effort import Effort
+from pagehaul.bench.known import MEASURES
+from pagehaul.bench.machines.places import Turn
 
 # A move of so many bytes runs long enough to warm up by itself: only the first one of new memory,
 # which finds the kernel's free lists as faulting left them, is not timed. Below, the first moves
@@ -85,21 +16,12 @@ _LARGE = 64 << 20
 _VERY_LARGE = 256 << 20
 
 # A move of no more ends before it would be warm: the knobs of a method have just been set, which
-# makes the kernel change its code, and an emulator translate that anew. Each cell warms up.
+# makes the kernel change its code, and an emulator translate that again. Each cell warms up.
 _SMALL = 2 << 20
 
 # An engine that has just been switched on, as each cell does, is unknown to the kernel, which gives
 # it little at first. What counts is how it is used once it is known, which takes so many bytes.
 _LEARNING = 160 << 20
-
-
-def effort_of(place: Place, quick: bool) -> Effort:
-    """Return how often things are measured there."""
-    if place.clock != "virtual":
-        return _EFFORTS[place.kind, quick]
-    if place.kind == "faults":
-        return _VIRTUAL_FAULTS if quick else _VIRTUAL_FAULTS_FULL
-    return _VIRTUAL if quick else _VIRTUAL_FULL
 
 
 Named = tuple[str, Cell]
@@ -164,15 +86,10 @@ def plan_line(
     words += [f"--callers={cell.callers}", f"--from={first}", f"--to={second}"]
     if cell.shape.hugetlb:
         words.append("--hugetlb")
-    if cell.touch_us:
-        words.append(f"--touch={cell.touch_us}")
     if cell.reason:
         words.append(f"--reason={cell.reason}")
-    if cell.hogs:
-        words.append(f"--hogs={cell.hogs}")
-    if cell.remaps:
-        words.append("--remaps")
-    if cell.cache_kb:
-        words.append(f"--cache={cell.cache_kb}")
+    for measure in MEASURES:
+        if measure.name in cell.asks:
+            words += measure.words(cell.asks[measure.name])
     words += [f"--knob={name}={value}" for name, value in cell.knobs.items()]
     return " ".join(words)

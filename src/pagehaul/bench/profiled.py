@@ -2,18 +2,20 @@
 """`bench --profile CELL`: where the time of one cell goes."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 
-from pagehaul import profile
+from pagehaul.bench import profile
+from pagehaul.bench.cell import METHODS, Cell, Shape, Size
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.machines.kinds import PARALLEL
+from pagehaul.bench.measuring import measure
+from pagehaul.bench.row import Results
 from pagehaul.errors import PagehaulError
-from pagehaul.experiments import Cell, Experiment, Shape, Size
-from pagehaul.experiments.cell import METHODS
-from pagehaul.labels import Table
-from pagehaul.machines import Guests
-from pagehaul.results import Results
+from pagehaul.guest import models
+from pagehaul.paths import cache_dir
 
 HELP = (
     "only one cell, and where its time goes: KERNEL:METHOD:KBxFOLIOS[:THREADS], such as "
@@ -45,26 +47,27 @@ def experiment(text: str) -> Experiment:
         return (cell,)
 
     cpus = max(_CPUS, threads)
-    return Experiment("profile", text, "parallel", cells, cpus=(cpus,), quick_cpus=(cpus,))
+    return Experiment("profile", text, PARALLEL, cells, cpus=(cpus,), quick_cpus=(cpus,))
 
 
-def profiles(directory: Path, machine: Guests) -> dict[str, profile.Profile]:
+def measured(
+    wanted: Experiment, machine: Guests, on_part: Callable[[Results, str], None]
+) -> tuple[Results, dict[str, profile.Profile]]:
+    """Measure a cell, and return where its time went, by what each guest was; on_part as measure().
+
+    Only the simulator sees what each CPU does: the guests run in virtual time.
+    """
+    machine.models = machine.models or (models.DEFAULT,)
+    with TemporaryDirectory(prefix="profile-", dir=cache_dir()) as name:
+        machine.profile = Path(name)
+        results = measure([wanted], machine, quick=True, boots=1, on_part=on_part)
+        return results, _profiles(Path(name), machine)
+
+
+def _profiles(directory: Path, machine: Guests) -> dict[str, profile.Profile]:
     """Return what the simulator wrote into a directory, by what each guest was."""
     found = {}
     for path in sorted(directory.iterdir()):
         kernel = next(kernel for kernel in machine.images if path.stem.startswith(f"{kernel}-"))
         found[path.stem] = profile.of_kernel(path, machine.images[kernel])
     return found
-
-
-def tables(found: dict[str, profile.Profile]) -> Sequence[Table]:
-    """Return the tables of all of them."""
-    return [table for name, each in found.items() for table in profile.tables(each, name)]
-
-
-def with_profiles(results: Results, found: dict[str, profile.Profile]) -> Results:
-    """Return results whose page has the profiles."""
-    sections: list[dict[str, Any]] = [
-        {"title": name, "html": profile.html(each, name)} for name, each in found.items()
-    ]
-    return replace(results, environment={**results.environment, "profiles": sections})

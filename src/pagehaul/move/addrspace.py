@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pagehaul.errors import NoProcessError, PagehaulError
+from pagehaul.host.nodes import parse_list
 from pagehaul.move.mappings import BASE_PAGE, Mapping, parse_numa_maps
 from pagehaul.move.movepages import Addresses
-from pagehaul.move.nodelist import parse_list
 from pagehaul.move.selection import has_ended
 
 _THP_SIZE_FILE = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
@@ -207,7 +207,7 @@ class Process:
         return parse_numa_maps(self.numa_maps(), self._lines("maps"))
 
     def present(self, mapping: Mapping) -> Iterator[Regions]:
-        """Present parts of `mapping`, ascending; nothing when the process has ended meanwhile."""
+        """Present parts of `mapping`, ascending; nothing when the process has ended."""
         if mapping.page_size != BASE_PAGE:
             bounds = np.array([[mapping.start], [mapping.end]], np.uint64)
             yield Regions(Kind.HUGETLB, mapping.page_size, bounds[0], bounds[1])

@@ -12,7 +12,7 @@ class Outcome:
     """What became of the pages that were to move, in bytes."""
 
     moved: int = 0
-    gone: int = 0  # freed, swapped out or moved by somebody else meanwhile
+    gone: int = 0  # freed, swapped out or moved by somebody else before
     left: Counter[int] = field(default_factory=Counter)  # by errno
 
     @property

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
-from pagehaul.move.nodelist import format_nodes, parse_list
+from pagehaul.host.nodes import format_nodes, parse_list
 
 # Where the kernel lists its memory tiers: since Linux 6.1.
 SYSFS_TIERS = Path("/sys/devices/virtual/memory_tiering")

@@ -5,11 +5,11 @@ import errno
 import time
 
 from pagehaul.errors import NoProcessError, PagehaulError
+from pagehaul.host.nodes import format_nodes
 from pagehaul.move.addrspace import NoMemoryError, Process
 from pagehaul.move.callers import relocate
 from pagehaul.move.mappings import bytes_by_node, spans
 from pagehaul.move.movepages import MovePages
-from pagehaul.move.nodelist import format_nodes
 from pagehaul.move.outcome import Outcome
 from pagehaul.move.pace import Pace
 from pagehaul.move.progress import Progress
@@ -124,7 +124,7 @@ class Work:
         self.report.stop_word = stop.word
 
     def _all_once(self, stop: Stop) -> list[Part]:
-        """Move what each process has; also of those that appear meanwhile."""
+        """Move what each process has; also of those that appear during that."""
         visited: dict[Identity, Part] = {}
         while new := [each for each in self._selection.find() if each not in visited]:
             for identity in new:

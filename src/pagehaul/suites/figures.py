@@ -6,16 +6,24 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pagehaul import bench, build, cprogs, host, report, results
-from pagehaul.bases import Base
-from pagehaul.experiments import EXPERIMENTS, Cell, Experiment, Shape, Size
-from pagehaul.experiments.cell import BASE_PAGE, compare_methods
-from pagehaul.experiments.path_length import SMALL
-from pagehaul.experiments.policy import forced
-from pagehaul.experiments.stall import TOUCH_US
-from pagehaul.machines import Guests
-from pagehaul.paths import REPO
-from pagehaul.results import Results, Row, Touch, find_baseline
+from pagehaul.bench import store
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.cell import BASE_PAGE, Cell, Shape, Size, compare_methods
+from pagehaul.bench.choices import forced
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.experiments.path_length import SMALL
+from pagehaul.bench.experiments.stall import TOUCH_US
+from pagehaul.bench.machines import setup
+from pagehaul.bench.machines.kinds import PARALLEL
+from pagehaul.bench.measures.cpu_time import MEASURE as CPU_TIME
+from pagehaul.bench.measures.instructions import MEASURE as INSTRUCTIONS
+from pagehaul.bench.measures.remap import MEASURE as REMAP
+from pagehaul.bench.measures.touch import MEASURE as TOUCH
+from pagehaul.bench.measures.touch import Touch
+from pagehaul.bench.measuring import measure
+from pagehaul.bench.row import Results, Row, find_baseline
+from pagehaul.kernel.bases import Base
+from pagehaul.report import terminal
 from pagehaul.suites.outcomes import Outcome, failed, passed, verdict
 
 # Instructions of one CPU for each page moved, as a multiple of the unmodified kernel's.
@@ -46,22 +54,21 @@ def _smoke_cells(size: Size) -> tuple[Cell, ...]:
     # In this order: what one has set must not be there for the other.
     little = Cell(_LITTLE, "pagehaul", "parallel", _LITTLE_CPUS, condition="little")
     cells += (replace(little, settings=forced(_LITTLE, _LITTLE_CPUS)), little)
-    cells += tuple(replace(cell, remaps=True, condition="traced") for cell in traced)
+    cells += tuple(REMAP.ask(replace(cell, condition="traced")) for cell in traced)
     touched = compare_methods([_TOUCHED], size, ("parallel",))
-    return cells + tuple(replace(cell, touch_us=TOUCH_US, condition="touched") for cell in touched)
+    return cells + tuple(
+        TOUCH.ask(replace(cell, condition="touched"), TOUCH_US) for cell in touched
+    )
 
 
 _SMOKE = Experiment(
-    "smoke", "A little of everything", "parallel", _smoke_cells, quick_cpus=(_LITTLE_CPUS,)
+    "smoke", "A little of everything", PARALLEL, _smoke_cells, quick_cpus=(_LITTLE_CPUS,)
 )
 
 
 def _measure(base: Base | None, *experiments: Experiment) -> Results:
-    host.require(*(name for experiment in experiments for name in experiment.packages))
-    kernels = {name: build.build(name, base) for name in ("vanilla", "pagehaul")}
-    program = cprogs.build_static(REPO / "bench") / "movebench"
-    machine = Guests(program, kernels)
-    return bench.measure(experiments, machine, quick=True, on_part=report.print_tables)
+    machine = setup.guests(experiments, base, quick=True)
+    return measure(experiments, machine, quick=True, on_part=terminal.print_tables)
 
 
 def smoke(base: Base | None = None) -> list[Outcome]:
@@ -99,35 +106,32 @@ def smoke(base: Base | None = None) -> list[Outcome]:
     outcomes.append(check_touches(measured.rows))
     with TemporaryDirectory(prefix="pagehaul-smoke-") as directory:
         path = Path(directory) / "smoke.json"
-        results.dump(measured, path)
-        same = results.load(path).rows == measured.rows
+        store.dump(measured, path)
+        same = store.load(path).rows == measured.rows
     outcomes.append(verdict("the JSON file reads back", "" if same else "other rows came back"))
     return outcomes
 
 
 def check_remaps(rows: Iterable[Row]) -> Outcome:
     """Return a test that folios come back one after the other, and before their call ends."""
-    traced = [row for row in rows if row.remap is not None]
+    traced = [(row, remap) for row in rows if (remap := REMAP.of(row)) is not None]
     wrong = [
-        f"{row.method} on {row.kernel}: {row.remap}, call {row.bytes / row.median_gbps:.0f} ns"
-        for row in traced
-        if row.remap is not None
-        and not 0 < row.remap.first_ns < row.remap.last_ns < row.bytes / row.median_gbps
+        f"{row.method} on {row.kernel}: {remap}, call {row.bytes / row.median_gbps:.0f} ns"
+        for row, remap in traced
+        if not 0 < remap.first_ns < remap.last_ns < row.bytes / row.median_gbps
     ]
-    if {row.kernel for row in traced} != {"vanilla", "pagehaul"}:
+    if {row.kernel for row, _ in traced} != {"vanilla", "pagehaul"}:
         wrong.append("not traced on both kernels")
     return verdict("the first and the last folio are back within the call", "; ".join(wrong))
 
 
 def check_touches(rows: Iterable[Row]) -> Outcome:
     """Return a test that all touches are kept, and not only the longest of each move."""
-    touched = [row for row in rows if row.touch is not None]
+    touched = [(row, touch) for row in rows if (touch := TOUCH.of(row)) is not None]
     wrong = [
-        f"{row.method} on {row.kernel}: {row.touch}"
-        for row in touched
-        if row.touch is not None and not _all_kept(row.touch)
+        f"{row.method} on {row.kernel}: {touch}" for row, touch in touched if not _all_kept(touch)
     ]
-    if {row.kernel for row in touched} != {"vanilla", "pagehaul"}:
+    if {row.kernel for row, _ in touched} != {"vanilla", "pagehaul"}:
         wrong.append("not measured on both kernels")
     return verdict("all touches are kept", "; ".join(wrong))
 
@@ -178,12 +182,13 @@ def check_busy(rows: Iterable[Row]) -> list[Outcome]:
         if row.kernel != "pagehaul":
             continue
         name = f"busy, {row.folio_kb} KB x {row.folios}, {row.method}: not behind vanilla"
-        if base is None or not base.cpu_ns_per_page or not row.cpu_ns_per_page:
+        ours, theirs = CPU_TIME.of(row), None if base is None else CPU_TIME.of(base)
+        if base is None or not theirs or not ours:
             outcomes.append(failed(name, "it was not measured on both kernels"))
             continue
         speed = row.median_gbps / base.median_gbps
-        cpu = row.cpu_ns_per_page / base.cpu_ns_per_page
-        short = base.cpu_ns_per_page * row.bytes / BASE_PAGE < _SLICES_NS
+        cpu = ours / theirs
+        short = theirs * row.bytes / BASE_PAGE < _SLICES_NS
         fast = speed >= MIN_BUSY_SPEED or short
         right = fast and cpu <= MAX_BUSY_CPU
         outcomes.append(
@@ -221,7 +226,7 @@ def check_path_length(rows: Iterable[Row]) -> list[Outcome]:
             what, bound = f"{what} x {row.folios}", MAX_PATH_SMALL
         name = f"{what}, {mode}: at most {bound} times vanilla's instructions"
         base = vanilla.get(row.shape)
-        if base is None or not base.instructions_per_page or not row.instructions_per_page:
+        if base is None or not INSTRUCTIONS.of(base) or not INSTRUCTIONS.of(row):
             outcomes.append(failed(name, "instructions were not counted"))
             continue
         ratio = _usual_speed(base) / _usual_speed(row)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Sets up what the benchmark runs on: kernels, programs, guests, or this machine."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.guests import Guests
+from pagehaul.bench.machines.real import Host
+from pagehaul.guest import cprogs
+from pagehaul.host import tools
+from pagehaul.kernel import build
+from pagehaul.kernel.bases import Base
+from pagehaul.paths import REPO
+
+
+def guests(wanted: Sequence[Experiment], base: Base | None, *, quick: bool) -> Guests:
+    """Return guests of the kernels for a base, with all that some experiments need."""
+    _require(wanted)
+    more = [name for experiment in wanted for name in experiment.kernels]
+    names = dict.fromkeys(("vanilla", "pagehaul", *more))
+    kernels = {name: build.build(name, base) for name in names}
+    program = _program()
+    for experiment in wanted:
+        if experiment.prepare is not None:
+            experiment.prepare(kernels["pagehaul"], quick)
+    return Guests(program, kernels)
+
+
+def here(wanted: Sequence[Experiment]) -> Host:
+    """Return this machine, with all that some experiments need."""
+    _require(wanted)
+    return Host(_program())
+
+
+def _require(wanted: Sequence[Experiment]) -> None:
+    tools.require(*(name for experiment in wanted for name in experiment.packages))
+
+
+def _program() -> Path:
+    return cprogs.build_static(REPO / "bench") / "movebench"

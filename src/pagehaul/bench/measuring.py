@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Has experiments measured: on which machines, and as many at once as do not disturb each other."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, as_completed, wait
+from dataclasses import dataclass, field, replace
+from threading import Event
+from typing import Any
+
+from pagehaul import ui
+from pagehaul.bench.collect import Tally, check_determinism, collect, row_of
+from pagehaul.bench.effort import Effort
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.places import Machine, Place
+from pagehaul.bench.measure import Observed
+from pagehaul.bench.plan import Named, turns
+from pagehaul.bench.row import Integrity, Results, Row, compare
+from pagehaul.errors import PagehaulError
+from pagehaul.paths import REPO
+
+# Why an experiment is measured nowhere, if its kind of machine does not say.
+_NO_CACHES = "no caches are modelled"
+_NO_MODEL = "a machine model needs a guest"
+
+_Lines = list[tuple[str, dict[str, Any]]]
+
+
+@dataclass
+class _Job:
+    """All that is measured at one place: cells of experiments, and what was seen of them.
+
+    Guests of independent places are booted by themselves, one for each kernel; those of others
+    together, so that they take turns.
+    """
+
+    place: Place
+    quick: bool
+    effort: Effort
+    nodes: tuple[int, int]
+    cells: list[Named] = field(default_factory=list)
+    observed: list[Observed] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+    boots_left: int = 0
+
+    def add(self, named: Named) -> None:
+        """Have a cell measured, too."""
+        self.cells.append(named)
+        self.observed.append(Observed(named[1], self.place.kind.counts_moves))
+        if named[1].kernel not in self.kernels:
+            self.kernels.append(named[1].kernel)
+        self.boots_left = len(list(self.boots()))
+
+    def boots(self) -> Iterator["_Boot"]:
+        """Yield what is to be booted at once, again and again."""
+        together = [[kernel] for kernel in self.kernels]
+        for number in range(self.effort.boots):
+            for kernels in together if self.place.independent else [self.kernels]:
+                yield _Boot(self, kernels, number)
+
+    def rows(self) -> list[Row]:
+        """Return the rows of the cells that could be measured."""
+        named = zip(self.cells, self.observed, strict=True)
+        found = [row_of(name, observed, self.place) for (name, _), observed in named]
+        return [row for row in found if row is not None]
+
+
+@dataclass
+class _Boot:
+    """Guests that are up at the same time for a job: the only one, or those that take turns."""
+
+    job: _Job
+    kernels: Sequence[str]
+    number: int
+
+    def run(self, machine: Machine, stop: Event) -> _Lines:
+        """Measure, and return what was printed."""
+        job = self.job
+        order = turns(job.cells, self.kernels, job.effort, job.nodes, self.number)
+        times = "" if job.effort.boots == 1 else f", pass {self.number + 1} of {job.effort.boots}"
+        done = 0
+        title = f"Measure {' and '.join(self.kernels)} ({job.place.label}{times})"
+        with ui.step(title) as step:
+
+            def on_line() -> None:
+                nonlocal done
+                done += 1
+                step.detail(f"{done} of {len(order)}")
+
+            found = machine.run(job.place, job.quick, order, job.effort.timeout, on_line, stop)
+        if len(found) != len(order):
+            raise PagehaulError(f"movebench measured {len(found)} of {len(order)} cells")
+        return found
+
+
+def measure(
+    wanted: Sequence[Experiment],
+    machine: Machine,
+    *,
+    quick: bool,
+    on_part: Callable[[Results, str], None],
+    boots: int | None = None,
+) -> Results:
+    """Run the experiments on all kernels of `machine`, in so many boots or as their machines need.
+
+    on_part gets the results so far and the name of an experiment when that one is done.
+    """
+    tally = Tally()
+    wanted = _possible(wanted, machine, quick, tally)
+    jobs, measured_as = _jobs(wanted, machine, quick, boots)
+    told: set[str] = set()
+    results = _results([], machine, quick, tally)
+    for job in _finished(jobs, machine, quick, tally):
+        if job.place.kind.counts_moves:
+            check_determinism(job.rows(), tally)
+        results = _results(_rows(wanted, jobs, measured_as), machine, quick, tally)
+        for experiment in wanted:
+            name = experiment.name
+            mine = [each for each in jobs if _has(each, measured_as[name])]
+            done = all(not each.boots_left for each in mine)
+            if done and name not in told and results.of(name):
+                told.add(name)
+                on_part(results, name)
+    if not results.rows:
+        raise PagehaulError("none of these experiments can be measured on this machine")
+    return results
+
+
+def _possible(
+    wanted: Sequence[Experiment], machine: Machine, quick: bool, tally: Tally
+) -> list[Experiment]:
+    """Return the experiments that can be measured; tell of the others why they cannot."""
+    possible = []
+    for experiment in wanted:
+        why = None
+        if experiment.guest_only and not machine.disposable():
+            why = "it disturbs a machine, and needs a guest"
+        elif not machine.places(experiment, quick):
+            why = experiment.machine.why_not
+            if experiment.models:
+                why = _NO_MODEL
+            elif experiment.about_caches:
+                why = _NO_CACHES
+        if why is None:
+            possible.append(experiment)
+        else:
+            tally.note(f"{experiment.name}: left out, {why}")
+    return possible
+
+
+def _jobs(
+    wanted: Sequence[Experiment], machine: Machine, quick: bool, boots: int | None
+) -> tuple[list[_Job], dict[str, str]]:
+    """Return the jobs, and under which name the cells of each experiment are measured.
+
+    Experiments that look at the same cells in other ways have them measured once.
+    """
+    first = {experiment.cells: experiment.name for experiment in reversed(wanted)}
+    measured_as = {experiment.name: first[experiment.cells] for experiment in wanted}
+    jobs: dict[Place, _Job] = {}
+    for experiment in wanted:
+        if measured_as[experiment.name] != experiment.name:
+            continue
+        for place in machine.places(experiment, quick):
+            if place not in jobs:
+                effort = place.kind.effort(place.clock, quick=quick)
+                if boots is not None:
+                    effort = replace(effort, boots=boots)
+                jobs[place] = _Job(place, quick, effort, machine.nodes())
+            for cell in experiment.cells(machine.size(place, quick)):
+                if cell.kernel in machine.kernels():
+                    jobs[place].add((experiment.name, cell))
+    return [job for job in jobs.values() if job.cells], measured_as
+
+
+def _has(job: _Job, name: str) -> bool:
+    return any(found == name for found, _ in job.cells)
+
+
+def _rows(
+    wanted: Sequence[Experiment], jobs: Sequence[_Job], measured_as: dict[str, str]
+) -> list[Row]:
+    """Return the rows of all jobs that are done, experiment by experiment."""
+    done = [row for job in jobs if not job.boots_left for row in job.rows()]
+    return [
+        replace(row, experiment=experiment.name)
+        for experiment in wanted
+        for row in done
+        if row.experiment == measured_as[experiment.name]
+    ]
+
+
+def _finished(jobs: Sequence[_Job], machine: Machine, quick: bool, tally: Tally) -> Iterator[_Job]:
+    """Run all jobs, and yield each as it is done: first those that may run beside each other."""
+    stop = Event()
+    together = [boot for job in jobs if job.place.independent for boot in job.boots()]
+    alone = [boot for job in jobs if not job.place.independent for boot in job.boots()]
+    places = list(dict.fromkeys(boot.job.place for boot in together))
+    with ThreadPoolExecutor(machine.at_once(places, quick)) as pool:
+        futures = {pool.submit(boot.run, machine, stop): boot for boot in together}
+        try:
+            for future in as_completed(futures):
+                yield from _taken(futures[future], future.result(), tally)
+        except BaseException:
+            # The others would go on for long.
+            stop.set()
+            _cancel(futures)
+            raise
+    for boot in alone:
+        yield from _taken(boot, boot.run(machine, stop), tally)
+
+
+def _cancel(futures: dict[Future[_Lines], _Boot]) -> None:
+    for future in futures:
+        future.cancel()
+    wait(futures, return_when=FIRST_EXCEPTION)
+
+
+def _taken(boot: _Boot, found: _Lines, tally: Tally) -> Iterator[_Job]:
+    """Take what a boot has measured; yield its job if that was the last one of it."""
+    job = boot.job
+    for _, line in found:
+        index = int(line["label"])
+        collect(line, job.cells[index][0], job.observed[index], tally)
+    tally.boots.append(f"{' and '.join(boot.kernels)} ({job.place.label})")
+    job.boots_left -= 1
+    if not job.boots_left:
+        yield job
+
+
+def _results(rows: Sequence[Row], machine: Machine, quick: bool, tally: Tally) -> Results:
+    return Results(
+        environment={
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "commit": _commit(),
+            "quick": quick,
+            **machine.environment(),
+            "boots": list(tally.boots),
+            "notes": list(tally.notes),
+        },
+        rows=compare(rows),
+        integrity=Integrity(tally.bytes_verified, tally.mismatches, tally.not_moved),
+    )
+
+
+def _commit() -> str | None:
+    """Git's name of what is measured, "-dirty" when it was changed; None outside a clone."""
+    command = ["git", "-C", str(REPO), "describe", "--always", "--dirty"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return found.stdout.strip() or None

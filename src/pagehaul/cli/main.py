@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line: `pagehaul VERB ...`."""
+
+import signal
+import sys
+from collections.abc import Sequence
+
+from rich.markup import escape
+
+from pagehaul import ui
+from pagehaul.cli import verbs
+from pagehaul.errors import PagehaulError
+
+
+class _Terminated(BaseException):
+    """SIGTERM, as KeyboardInterrupt is SIGINT."""
+
+
+def _terminate(*_: object) -> None:
+    raise _Terminated
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (the process's own when None) and return its exit status.
+
+    0: done; 1: an error, printed as one line; 2: a wrong command line; 4: no such process; 130:
+    interrupted; 143: terminated.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words:
+        verbs.usage().print_help()
+        return 2
+    try:
+        name = verbs.name_of(words)
+        # What it has started, guests above all, is to end with it.
+        signal.signal(signal.SIGTERM, _terminate)
+        verb, parser = verbs.parser_of(name)
+        return verb.run(parser.parse_args(words[1:]))
+    except PagehaulError as error:
+        ui.console.print(f"[bold red]pagehaul: error:[/] {escape(str(error))}", soft_wrap=True)
+        return error.status
+    except KeyboardInterrupt:
+        ui.console.print("pagehaul: interrupted")
+        return 130
+    except _Terminated:
+        ui.console.print("pagehaul: terminated")
+        return 143
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        sys.stderr.close()
+        return 1

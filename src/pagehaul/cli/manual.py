@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The `manual` verb: prints pagehaul(1)."""
+
+import argparse
+
+from pagehaul.cli import roff
+from pagehaul.cli.version import version
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.epilog = f"`{parser.prog} | man -l -` shows it."
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the page."""
+    print(roff.page(args.whole(), version()), end="")
+    return 0

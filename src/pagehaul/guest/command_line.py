@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Parameters for the kernel of a guest."""
+
+from pagehaul.guest import virtual_time
+from pagehaul.guest.machine import Guest
+from pagehaul.kernel.arches import X86_64
+from pagehaul.kernel.build import CHECKING_VARIANTS
+from pagehaul.kernel.built import Kernel
+
+
+def words(kernel: Kernel, guest: Guest) -> list[str]:
+    """Return the parameters, those of the guest itself last."""
+    found = ["panic=-1"]
+    if guest.model is not None:
+        found += virtual_time.kernel_words(kernel)
+    elif guest.accel == "tcg":
+        found += [
+            # The host runs other things besides: a virtual CPU may not run for seconds. For that
+            # reason, and because emulation is 10 times slower, what is a hang on hardware after
+            # 20 s (soft lockup), 21 s (RCU) or 120 s (tasks) is one here after 120 s, 120 s and
+            # 240 s.
+            "watchdog_thresh=60",
+            "rcupdate.rcu_cpu_stall_timeout=120",
+            "sysctl.kernel.hung_task_timeout_secs=240",
+        ]
+    if guest.accel == "tcg" and guest.model is None and kernel.arch is X86_64:
+        found += [
+            # The clock's watchdog would call a CPU that does not run for seconds a bad TSC, and
+            # switch to a slow clock.
+            "tsc=reliable",
+            # Probing a PS/2 mouse that is not used takes a third of a second.
+            "psmouse.proto=bare",
+        ]
+    if kernel.variant in CHECKING_VARIANTS:
+        found += [
+            # Compiled in, it is off unless it is asked for.
+            "page_poison=1",
+            # lockdep says at this level only that it has no room left and turns itself off.
+            "loglevel=8",
+        ]
+    return [*found, *guest.append]

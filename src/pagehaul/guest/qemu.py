@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The simulator: a QEMU that is new enough for virtual time.
+
+It is the one in PATH, if that will do. Debian 12 has QEMU 7.2, and a newer one in its backports:
+that goes into the cache, beside the one that is installed.
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pagehaul.errors import PagehaulError
+from pagehaul.host import debian, tools
+from pagehaul.paths import remove_tree
+
+# The first release with what the plugin needs, and the command.
+OLDEST = (10, 0)
+COMMAND = "qemu-system-x86_64"
+
+# The only release of Debian that has an older one of its own and a newer one in its backports.
+_WITH_BACKPORT = 12
+
+# Directories of firmware in a system's files.
+_FIRMWARE = ("usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu")
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """A QEMU: its program, its version, and where its libraries and its firmware are.
+
+    The directories are those that the program would not look into by itself.
+    """
+
+    binary: Path
+    version: tuple[int, int]
+    libraries: tuple[Path, ...] = ()
+    firmware: tuple[Path, ...] = ()
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that it needs besides those of this process."""
+        if not self.libraries:
+            return {}
+        paths = [str(path) for path in self.libraries]
+        paths += filter(None, [os.environ.get("LD_LIBRARY_PATH")])
+        return {"LD_LIBRARY_PATH": ":".join(paths)}
+
+    def options(self) -> list[str]:
+        """Return the options that it needs first."""
+        return [word for path in self.firmware for word in ("-L", str(path))]
+
+
+def version_of(text: str) -> tuple[int, int] | None:
+    """Return the version in what `qemu-system-x86_64 --version` prints; None if there is none."""
+    match = re.search(r"^QEMU emulator version (\d+)\.(\d+)", text, re.M)
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+def simulator() -> Qemu:
+    """Return a QEMU that can run a guest in virtual time, fetched if there is none.
+
+    Raises PagehaulError, and says what to do, where none is to be had: a machine of another
+    architecture, an old QEMU on a system that has no newer one, no network, no apt.
+    """
+    if platform.machine() != "x86_64":
+        raise PagehaulError(f"virtual time needs an x86-64 machine; this is {platform.machine()}")
+    found = _installed()
+    if found is not None and found.version >= OLDEST:
+        return found
+    release = debian.release()
+    if release is not None and release.number == _WITH_BACKPORT:
+        return _backport(release)
+    if found is None:
+        tools.require("qemu-system-x86")
+        found = _installed()
+    if found is None or found.version < OLDEST:
+        have = "there is none" if found is None else f"{found.binary} is {_dotted(found.version)}"
+        raise PagehaulError(
+            f"virtual time needs QEMU {_dotted(OLDEST)} or newer, and {have}; "
+            f"install a newer {COMMAND} in PATH and try again"
+        )
+    return found
+
+
+def _installed() -> Qemu | None:
+    """Return the QEMU in PATH; None if there is none that runs."""
+    path = shutil.which(COMMAND)
+    if path is None:
+        return None
+    version = _version(Path(path), {})
+    return None if version is None else Qemu(Path(path), version)
+
+
+def _backport(release: debian.Release) -> Qemu:
+    """Return the QEMU of a release's backports, in the cache."""
+    found = None
+    # What it had no need to bring along may have been removed from the machine since.
+    for again in (False, True):
+        files = debian.unpack_backport("qemu-system-x86", release)
+        found = _unpacked(files)
+        if found is not None and found.version >= OLDEST:
+            return found
+        if not again:
+            remove_tree(files)
+    what = "does not run" if found is None else f"is {_dotted(found.version)}"
+    raise PagehaulError(
+        f"the QEMU of {release.codename}-backports {what}, and virtual time needs "
+        f"{_dotted(OLDEST)} or newer; install a newer {COMMAND} in PATH and try again"
+    )
+
+
+def _unpacked(files: Path) -> Qemu | None:
+    """Return the QEMU in the files of its packages; None if it does not run."""
+    libraries = [path for path in files.glob("**/*-linux-gnu") if any(path.glob("*.so*"))]
+    firmware = [
+        root / name for root in (files, Path("/")) for name in _FIRMWARE if (root / name).is_dir()
+    ]
+    qemu = Qemu(files / "usr/bin" / COMMAND, (0, 0), tuple(sorted(libraries)), tuple(firmware))
+    version = _version(qemu.binary, qemu.environment())
+    return None if version is None else Qemu(qemu.binary, version, qemu.libraries, qemu.firmware)
+
+
+def _version(binary: Path, environment: Mapping[str, str]) -> tuple[int, int] | None:
+    try:
+        done = subprocess.run(
+            [binary, "--version"],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return None
+    return version_of(done.stdout)
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What runs around the command: a script in the guest, and a program that runs QEMU."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from pagehaul.guest import initramfs
+from pagehaul.guest.task import Task
+
+# Runs in the guest as root. The command writes into pipes that `cat` empties into the ports: a port
+# can be opened once only, and programs reopen their own /dev/stdout. A daemon that the command left
+# behind may hold a pipe open for ever, hence the bound on the wait.
+_GUEST_SCRIPT = """\
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+for port in /sys/class/virtio-ports/*; do
+    read -r name < "$port/name"
+    case $name in
+    pagehaul.stdout) stdout=/dev/${port##*/} ;;
+    pagehaul.stderr) stderr=/dev/${port##*/} ;;
+    pagehaul.status) status=/dev/${port##*/} ;;
+    esac
+done
+pipes=$(mktemp -d /run/pagehaul.XXXXXX)
+mkfifo "$pipes/stdout" "$pipes/stderr"
+cat < "$pipes/stdout" > "$stdout" & out=$!
+cat < "$pipes/stderr" > "$stderr" & err=$!
+(cd -- @CWD@ && exec @COMMAND@) < @STDIN@ > "$pipes/stdout" 2> "$pipes/stderr"
+code=$?
+(sleep 5; kill $out $err) 2> /dev/null &
+wait $out $err
+echo $code > "$status"
+"""
+
+# Runs QEMU and writes down its exit status, see _wrapper().
+_WRAPPER = """\
+#!/bin/sh
+@QEMU@ "$@"
+status=$?
+echo $status > "$0.status"
+exit $status
+"""
+
+
+def script(command: Sequence[str], cwd: str, stdin: str) -> str:
+    """Return the script that runs in the guest."""
+    return (
+        _GUEST_SCRIPT.replace("@CWD@", shlex.quote(cwd))
+        .replace("@STDIN@", shlex.quote(stdin))
+        .replace("@COMMAND@", shlex.join(command))
+    )
+
+
+def texts(task: Task) -> dict[str, str]:
+    """Return the script that runs the command, and its input, by their paths in an initramfs."""
+    found = {
+        initramfs.SCRIPT: script(task.command, "/", initramfs.STDIN if task.stdin else "/dev/null")
+    }
+    return found | ({initramfs.STDIN: task.stdin} if task.stdin else {})
+
+
+def wrapper(work: Path, program: str) -> Path:
+    """Make a program that runs QEMU, and writes down how that ended: virtme-ng does not tell.
+
+    program is the script's lines that run it, up to its options.
+    """
+    path = work / "qemu"
+    path.write_text(_WRAPPER.replace("@QEMU@", program), encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def crashed(work: Path) -> bool:
+    """Whether a signal ended qemu: nothing that a guest does can make it end that way."""
+    status = work / "qemu.status"
+    return status.exists() and int(status.read_text(encoding="utf-8")) > 128

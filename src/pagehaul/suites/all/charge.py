@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which cgroup pays for those who help.
+
+It compares times, most of which a kernel that looks for mistakes spends on that: no other variants.
+"""
+
+from pagehaul.suites import ours
+from pagehaul.suites.suite import Suite
+
+SUITE = Suite("charge", 140, ours.of("migrate_charge", ("pagehaul", ["@MTCOPY@"])))
