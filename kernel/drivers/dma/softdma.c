@@ -9,6 +9,8 @@
  *
  * fail_transfer	nothing is copied, the client is told that
  * fail_delay		the transfer begins only after delay_ms, at once if that becomes 0
+ * fail_abort		the client is told that it was aborted, and it begins after delay_ms
+ *			nevertheless; then the client is told again (ioat)
  * fail_drop		copied, but the client never hears of it
  * fail_duplicate	the client hears of it twice
  * fail_prep		no descriptor is to be had
@@ -26,6 +28,8 @@
  * no_order		does the last transfer that it was given first (idxd)
  * coalesce		reports a descriptor that does not interrupt together with the
  *			next one that does
+ * silent		does not interrupt: reports what is complete when it is asked how far
+ *			it is (ioat and plx_dma do so, too)
  * queue, block		has so many descriptors; when all are in use, the client waits
  *			for one, without end (idxd)
  * loose		does not stop when it is terminated, says that it has, and frees
@@ -121,6 +125,10 @@ static bool coalesce;
 module_param(coalesce, bool, 0444);
 MODULE_PARM_DESC(coalesce, "report only with a descriptor that interrupts (default 0)");
 
+static bool silent;
+module_param(silent, bool, 0444);
+MODULE_PARM_DESC(silent, "report only when asked (default 0)");
+
 static unsigned int queue = NR_DESCS;
 module_param(queue, uint, 0444);
 MODULE_PARM_DESC(queue, "descriptors of a channel, 1 to 32 (default 32)");
@@ -139,6 +147,7 @@ MODULE_PARM_DESC(delay_ms, "how long fail_delay lets a transfer wait (default 30
 
 static DECLARE_FAULT_ATTR(fail_transfer);
 static DECLARE_FAULT_ATTR(fail_delay);
+static DECLARE_FAULT_ATTR(fail_abort);
 static DECLARE_FAULT_ATTR(fail_drop);
 static DECLARE_FAULT_ATTR(fail_duplicate);
 static DECLARE_FAULT_ATTR(fail_prep);
@@ -180,7 +189,8 @@ struct softdma_desc {
  * @vc: What virt-dma knows of it; its lock protects what follows, but the thread.
  * @descs: All its descriptors.
  * @free: Those not in use.
- * @held: Those that are complete, and reported with the next one that interrupts.
+ * @held: Those that are complete, and reported with the next one that interrupts, or
+ *	when the client asks.
  * @current_desc: What the thread works on; not in any list.
  * @abort: That is to be given up.
  * @gone: Nothing moves any more.
@@ -380,6 +390,17 @@ static void issue_pending(struct dma_chan *chan)
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
 }
 
+/* Tell clients of what is complete; the lock is held. */
+static void report_held(struct softdma_chan *sc)
+{
+	struct virt_dma_desc *vd, *next;
+
+	list_for_each_entry_safe(vd, next, &sc->held, node) {
+		list_del(&vd->node);
+		vchan_cookie_complete(vd);
+	}
+}
+
 static enum dma_status tx_status(struct dma_chan *chan, dma_cookie_t cookie,
 				 struct dma_tx_state *state)
 {
@@ -391,6 +412,8 @@ static enum dma_status tx_status(struct dma_chan *chan, dma_cookie_t cookie,
 	as_others_do();
 	/* The thread writes, under this lock, what is read here. */
 	spin_lock_irqsave(&sc->vc.lock, flags);
+	if (silent)
+		report_held(sc);
 	status = dma_cookie_status(chan, cookie, state);
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
 	return no_order ? DMA_OUT_OF_ORDER : status;
@@ -407,6 +430,9 @@ static void abort_all(struct softdma_chan *sc)
 	LIST_HEAD(head);
 
 	spin_lock_irqsave(&sc->vc.lock, flags);
+	/* Somebody is about to submit it. */
+	if (!list_empty(&sc->vc.desc_allocated))
+		atomic_inc(&misused);
 	vchan_get_all_descriptors(&sc->vc, &head);
 	list_splice_tail_init(&sc->held, &head);
 	if (loose && sc->current_desc) {
@@ -451,10 +477,25 @@ static void synchronize(struct dma_chan *chan)
 	vchan_synchronize(&sc->vc);
 }
 
+static bool is_idle(struct softdma_chan *sc)
+{
+	bool idle;
+
+	spin_lock_irq(&sc->vc.lock);
+	idle = !sc->current_desc && list_empty(&sc->vc.desc_submitted) &&
+	       list_empty(&sc->vc.desc_issued) &&
+	       list_empty(&sc->vc.desc_completed) && list_empty(&sc->held);
+	spin_unlock_irq(&sc->vc.lock);
+	return idle;
+}
+
 static void free_chan_resources(struct dma_chan *chan)
 {
 	struct softdma_chan *sc = to_chan(chan);
 
+	/* To release a channel stops nothing, elsewhere. */
+	if (!is_idle(sc) && !loose)
+		atomic_inc(&misused);
 	abort_all(sc);
 	wait_event(sc->idle, not_aborting(sc));
 	vchan_synchronize(&sc->vc);
@@ -555,16 +596,11 @@ static struct softdma_desc *next_desc(struct softdma_chan *sc)
 /* The transfer is complete, and told with the next one that interrupts. */
 static void complete_desc(struct softdma_chan *sc, struct softdma_desc *desc)
 {
-	struct virt_dma_desc *vd, *next;
-
-	if (coalesce && !(desc->vd.tx.flags & DMA_PREP_INTERRUPT)) {
+	if (silent || (coalesce && !(desc->vd.tx.flags & DMA_PREP_INTERRUPT))) {
 		list_add_tail(&desc->vd.node, &sc->held);
 		return;
 	}
-	list_for_each_entry_safe(vd, next, &sc->held, node) {
-		list_del(&vd->node);
-		vchan_cookie_complete(vd);
-	}
+	report_held(sc);
 	vchan_cookie_complete(&desc->vd);
 }
 
@@ -596,6 +632,12 @@ static void work_on(struct softdma_chan *sc, struct softdma_desc *desc)
 	if (should_fail(&fail_device, len)) {
 		WRITE_ONCE(sc->gone, true);
 		wait_event_idle(sc->work, aborted(sc) || !READ_ONCE(sc->gone));
+	}
+	if (should_fail(&fail_abort, len)) {
+		desc->vd.tx_result.result = DMA_TRANS_ABORTED;
+		tell(&desc->vd);
+		desc->vd.tx_result.result = DMA_TRANS_NOERROR;
+		dawdle(sc);
 	}
 	if (should_fail(&fail_delay, len))
 		dawdle(sc);
@@ -734,18 +776,6 @@ free:
 	return err;
 }
 
-static bool is_idle(struct softdma_chan *sc)
-{
-	bool idle;
-
-	spin_lock_irq(&sc->vc.lock);
-	idle = !sc->current_desc && list_empty(&sc->vc.desc_submitted) &&
-	       list_empty(&sc->vc.desc_issued) &&
-	       list_empty(&sc->vc.desc_completed) && list_empty(&sc->held);
-	spin_unlock_irq(&sc->vc.lock);
-	return idle;
-}
-
 /* Take nothing more, and do what there is, unless the channel is gone. */
 static void drain(struct softdma_chan *sc)
 {
@@ -790,6 +820,7 @@ static const struct {
 } faults[] = {
 	{ "fail_transfer", &fail_transfer },
 	{ "fail_delay", &fail_delay },
+	{ "fail_abort", &fail_abort },
 	{ "fail_drop", &fail_drop },
 	{ "fail_duplicate", &fail_duplicate },
 	{ "fail_prep", &fail_prep },
@@ -803,15 +834,16 @@ static int revive_set(void *data, u64 value)
 	unsigned int d, i;
 
 	for (d = 0; d < devices; d++) {
-		struct softdma *sd = platform_get_drvdata(pdevs[d]);
+		struct softdma *sd;
 
-		if (!sd || !pdevs[d]->dev.driver)
-			continue;
-		for (i = 0; i < sd->nr; i++) {
+		device_lock(&pdevs[d]->dev);
+		sd = pdevs[d]->dev.driver ? platform_get_drvdata(pdevs[d]) : NULL;
+		for (i = 0; sd && i < sd->nr; i++) {
 			WRITE_ONCE(sd->chans[i].gone, false);
 			wake_up(&sd->chans[i].work);
 			wake_up_all(&sd->chans[i].room);
 		}
+		device_unlock(&pdevs[d]->dev);
 	}
 	return 0;
 }

@@ -40,11 +40,13 @@ struct migrate_copy_info {
 /**
  * struct migrate_copy_share - an engine's part in one job
  * @node: The engine's own, from its start() to its end().
+ * @info: What the job is about.
  *
  * Claims of chunks refer to it. It ceases to exist when end() returns.
  */
 struct migrate_copy_share {
 	struct list_head node;
+	const struct migrate_copy_info *info;
 	/* private: engine/ */
 	struct migrate_copy_engine *engine;
 	struct migrate_copy_offload *offload;
@@ -130,15 +132,29 @@ struct migrate_copy_engine_ops {
 };
 
 /**
+ * struct migrate_copy_engine_use - what an engine is used for
+ * @offloading: Whether jobs may use it: false at first, then what
+ *	migrate_copy_engine_enable() has been told.
+ * @reasons: One bit for each migrate_reason. Can be changed at any time.
+ */
+struct migrate_copy_engine_use {
+	bool offloading;
+	unsigned long reasons;
+};
+
+/**
  * struct migrate_copy_engine_desc - an engine to be registered
  * @name: Its name, and that of its directory in sysfs.
  * @ops: Its operations.
+ * @use: Where it is kept what the engine is used for, so that the driver can see
+ *	and set it; NULL if that is for sysfs alone.
  * @groups: Attributes for its directory in sysfs, of struct kobj_attribute; may
  *	be NULL.
  */
 struct migrate_copy_engine_desc {
 	const char *name;
 	const struct migrate_copy_engine_ops *ops;
+	struct migrate_copy_engine_use *use;
 	const struct attribute_group **groups;
 };
 
@@ -147,11 +163,7 @@ migrate_copy_engine_register(const struct migrate_copy_engine_desc *desc,
 			     void *priv);
 void migrate_copy_engine_unregister(struct migrate_copy_engine *engine);
 void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable);
-bool migrate_copy_engine_enabled(const struct migrate_copy_engine *engine);
-unsigned long *migrate_copy_engine_reasons(struct migrate_copy_engine *engine);
 
-const struct migrate_copy_info *
-migrate_copy_share_info(const struct migrate_copy_share *share);
 bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
 			      struct migrate_copy_chunk *chunk,
 			      const struct migrate_copy_limits *limits);

@@ -112,7 +112,7 @@ static bool mtcopy_can_copy(void *priv, const struct migrate_copy_info *info)
 
 static bool mtcopy_start(void *priv, struct migrate_copy_share *share)
 {
-	unsigned long pages = migrate_copy_share_info(share)->pages;
+	unsigned long pages = share->info->pages;
 	unsigned long chunks = DIV_ROUND_UP(pages, CHUNK_PAGES);
 
 	spin_lock(&shares_lock);

@@ -4,24 +4,17 @@
  */
 #define pr_fmt(fmt) "dcbm: " fmt
 
-#include <linux/cleanup.h>
-#include <linux/dma-mapping.h>
-#include <linux/list.h>
-#include <linux/log2.h>
-#include <linux/mm.h>
 #include <linux/nodemask.h>
-#include <linux/sizes.h>
 #include <linux/slab.h>
-#include <linux/string.h>
-#include <linux/sysfs.h>
 
 #include "dcbm.h"
 
 /* Serializes acquisition; protects what follows. */
 DEFINE_MUTEX(dcbm_mutex);
 unsigned int dcbm_wanted;
-char dcbm_devices[DEVICES_SIZE] = "any";
-bool dcbm_leaving;
+char dcbm_devices[NAMES_SIZE] = "any";
+char dcbm_terminate[NAMES_SIZE] = "none";
+char dcbm_poll[NAMES_SIZE] = "none";
 
 static bool word_in(const char *list, const char *name)
 {
@@ -35,68 +28,45 @@ static bool word_in(const char *list, const char *name)
 	return false;
 }
 
-/* What the device of a channel takes at a time. */
-static void get_limits(struct dma_chan *chan, struct migrate_copy_limits *limits)
+/* Does a list name a channel, its device, or the driver of that? */
+static bool names(const char *list, const char *label, struct device *dev)
 {
-	struct device *dev = dmaengine_get_dma_device(chan);
-	size_t most = dma_get_max_seg_size(dev);
+	return word_in(list, "any") || word_in(list, label) ||
+	       word_in(list, dev_name(dev)) || word_in(list, dev_driver_string(dev));
+}
+
+/* What the device of a channel takes at a time. */
+static void get_limits(struct device *dev, struct migrate_copy_limits *limits)
+{
 	unsigned long boundary = dma_get_seg_boundary(dev);
 
 	*limits = (struct migrate_copy_limits){
-		.range_pages = min_t(size_t, most / PAGE_SIZE, UINT_MAX),
+		.range_pages = min_t(size_t, dma_get_max_seg_size(dev) / PAGE_SIZE,
+				     UINT_MAX),
 	};
 	/* One that is larger than all memory is none. */
 	if (boundary != ULONG_MAX)
 		limits->boundary_pages = (boundary >> PAGE_SHIFT) + 1;
 }
 
-/* Can the device access all of the memory by itself? */
-static bool bounces(struct device *dev)
-{
-	return dma_addressing_limited(dev) || dma_max_mapping_size(dev) != SIZE_MAX;
-}
-
-/* Was a channel given up? */
-static bool was_retired(struct dma_chan *chan)
-{
-	unsigned int i, nr = dcbm_slots();
-
-	for (i = 0; i < nr; i++) {
-		if (READ_ONCE(dcbm_chans[i]->retired) &&
-		    !strcmp(dcbm_chans[i]->label, dma_chan_name(chan)))
-			return true;
-	}
-	return false;
-}
-
 /*
  * Why a channel is of no use, or NULL. Under the lock of dmaengine: the channel has
  * a name, if its device is registered. One that is not can be found for as long as
- * somebody has one of its channels; those that are registered are counted.
+ * somebody has one of its channels.
  */
 static const char *unfit(struct dma_chan *chan)
 {
 	struct device *dev = dmaengine_get_dma_device(chan);
-	struct migrate_copy_limits limits;
 
-	if (!word_in(dcbm_devices, "any") &&
-	    !word_in(dcbm_devices, dma_chan_name(chan)) &&
-	    !word_in(dcbm_devices, dev_name(chan->device->dev)))
+	if (!names(dcbm_devices, dma_chan_name(chan), chan->device->dev))
 		return "not among the devices";
-	if (bounces(dev))
+	/* It cannot access all of the memory by itself. */
+	if (dma_addressing_limited(dev) || dma_max_mapping_size(dev) != SIZE_MAX)
 		return "needs bounce buffers";
-	get_limits(chan, &limits);
-	if (!limits.range_pages || chan->device->copy_align > PAGE_SHIFT ||
+	if (dma_get_max_seg_size(dev) < PAGE_SIZE || chan->device->copy_align > PAGE_SHIFT ||
 	    dma_get_seg_boundary(dev) < PAGE_SIZE - 1)
 		return "takes no whole pages";
-	if (was_retired(chan))
-		return "was given up";
 	return NULL;
-}
-
-static bool registered(const struct dma_chan *chan)
-{
-	return list_count_nodes(&chan->device->channels) == chan->device->chancnt;
 }
 
 /**
@@ -118,7 +88,8 @@ static bool suits(struct dma_chan *chan, void *data)
 	struct search *search = data;
 	const char *why;
 
-	if (!registered(chan))
+	/* Only those that are registered are counted. */
+	if (list_count_nodes(&chan->device->channels) != chan->device->chancnt)
 		return false;
 	why = unfit(chan);
 	if (search->buf) {
@@ -170,8 +141,7 @@ static struct dcbm_chan *free_slot(void)
 	struct dcbm_chan *dchan;
 
 	for (i = 0; i < nr; i++) {
-		if (READ_ONCE(dcbm_chans[i]->state) == CHAN_CLOSED &&
-		    !READ_ONCE(dcbm_chans[i]->retired))
+		if (READ_ONCE(dcbm_chans[i]->state) == CHAN_CLOSED)
 			return dcbm_chans[i];
 	}
 	if (i == MAX_CHANNELS)
@@ -181,7 +151,6 @@ static struct dcbm_chan *free_slot(void)
 	if (!dchan)
 		return NULL;
 	dchan->slot = i;
-	dchan->nid = NUMA_NO_NODE;
 	spin_lock_init(&dchan->lock);
 	INIT_DELAYED_WORK(&dchan->work, dcbm_work);
 	INIT_WORK(&dchan->pump_work, dcbm_pump);
@@ -212,11 +181,12 @@ static bool acquire_one(int nid)
 	strscpy(dchan->label, search.label);
 	dchan->dev = get_device(dmaengine_get_dma_device(chan));
 	WRITE_ONCE(dchan->nid, dev_to_node(chan->device->dev));
-	get_limits(chan, &dchan->limits);
-	dchan->boundary = dma_get_seg_boundary(dchan->dev);
+	get_limits(dchan->dev, &dchan->limits);
 	dchan->no_order = dma_has_cap(DMA_COMPLETION_NO_ORDER,
 				      chan->device->cap_mask);
-	dchan->tight = false;
+	dchan->stops = names(dcbm_terminate, search.label, chan->device->dev);
+	dchan->asks = names(dcbm_poll, search.label, chan->device->dev);
+	dchan->bytes = 0;
 	dchan->strikes = 0;
 	WRITE_ONCE(dchan->state, CHAN_LIVE);
 	spin_unlock_irq(&dchan->lock);
@@ -226,8 +196,7 @@ static bool acquire_one(int nid)
 /**
  * dcbm_acquire() - Have as many channels as are wanted, or all there are.
  *
- * Of all nodes in turn. Somebody asks for them: those that were given up may be
- * used again.
+ * Of all nodes in turn.
  *
  * Context: Process context with dcbm_mutex, may sleep.
  */
@@ -239,7 +208,6 @@ void dcbm_acquire(void)
 	for (i = 0; i < nr; i++) {
 		enum chan_state state = READ_ONCE(dcbm_chans[i]->state);
 
-		WRITE_ONCE(dcbm_chans[i]->retired, false);
 		if (state != CHAN_LIVE && state != CHAN_RESETTING)
 			continue;
 		if (have == dcbm_wanted)
@@ -248,8 +216,7 @@ void dcbm_acquire(void)
 			have++;
 	}
 	dcbm_wait_closed();
-	while (have < dcbm_wanted && !dcbm_leaving && acquire_one(nid)) {
-		have++;
+	for (; have < dcbm_wanted && acquire_one(nid); have++) {
 		nid = next_online_node(nid);
 		if (nid == MAX_NUMNODES)
 			nid = first_online_node;
@@ -259,30 +226,29 @@ void dcbm_acquire(void)
 /**
  * dcbm_close_all() - Have all channels released.
  *
- * Context: Process context with dcbm_mutex. Waits for a short while.
+ * What is known of one that hangs may be new.
+ *
+ * Context: Process context. Waits for a short while.
+ * Return: true if they are.
  */
-void dcbm_close_all(void)
+bool dcbm_close_all(void)
 {
 	unsigned int i, nr = dcbm_slots();
 
-	for (i = 0; i < nr; i++)
-		dcbm_close(dcbm_chans[i]);
-	dcbm_wait_closed();
-}
+	guard(mutex)(&dcbm_mutex);
+	for (i = 0; i < nr; i++) {
+		struct dcbm_chan *dchan = dcbm_chans[i];
 
-/**
- * dcbm_open() - How many channels are not released.
- *
- * Context: Any.
- * Return: Their number, with those that are about to go.
- */
-unsigned int dcbm_open(void)
-{
-	unsigned int i, open = 0, nr = dcbm_slots();
-
-	for (i = 0; i < nr; i++)
-		open += READ_ONCE(dcbm_chans[i]->state) != CHAN_CLOSED;
-	return open;
+		spin_lock_irq(&dchan->lock);
+		if (dchan->chan) {
+			dchan->stops |= names(dcbm_terminate, dchan->label,
+					      dchan->dev);
+			dchan->asks |= names(dcbm_poll, dchan->label, dchan->dev);
+		}
+		spin_unlock_irq(&dchan->lock);
+		dcbm_close(dchan);
+	}
+	return dcbm_wait_closed();
 }
 
 /**

@@ -4,9 +4,6 @@
  */
 #define pr_fmt(fmt) "dcbm: " fmt
 
-#include <linux/bits.h>
-#include <linux/jiffies.h>
-#include <linux/limits.h>
 #include <linux/topology.h>
 
 #include "dcbm.h"
@@ -59,7 +56,7 @@ static int distance(const struct dcbm_chan *dchan, int nid)
 static bool too_far(const struct dcbm_chan *dchan,
 		    const struct migrate_copy_share *share)
 {
-	int nid = migrate_copy_share_info(share)->dst_nid;
+	int nid = share->info->dst_nid;
 	int mine = distance(dchan, nid);
 	unsigned int i, nr = dcbm_slots();
 
@@ -97,14 +94,9 @@ static bool claim_of(struct dcbm_chan *dchan, struct migrate_copy_share *share,
 	if (!desc || !dcbm_ready(dchan) || too_far(dchan, share) ||
 	    !migrate_copy_chunk_claim(share, &desc->chunk, &dchan->limits))
 		return false;
+	memset_startat(desc, 0, share);
 	desc->share = share;
 	desc->used = true;
-	desc->error = false;
-	desc->submitting = false;
-	desc->pins = false;
-	desc->submitted = 0;
-	desc->waiting = 0;
-	desc->mapped = 0;
 	desc->number = ++dchan->number & GENMASK_ULL(NUMBER_BITS - 1, 0);
 	return true;
 }
@@ -136,35 +128,23 @@ bool dcbm_claim(struct dcbm_chan *dchan, unsigned int ending)
 	return claimed;
 }
 
-static bool dcbm_can_copy(void *priv, const struct migrate_copy_info *info)
-{
-	unsigned int i, nr = dcbm_slots();
-
-	for (i = 0; i < nr; i++) {
-		if (READ_ONCE(dcbm_chans[i]->state) == CHAN_LIVE)
-			return true;
-	}
-	return false;
-}
-
 /* Each channel gets one chunk, then each a second one, and so on. */
 static bool dcbm_start(void *priv, struct migrate_copy_share *share)
 {
 	unsigned int round, i, nr = dcbm_slots();
 	unsigned int first = atomic_inc_return(&turn);
-	bool claimed, any = false;
+	bool any = false;
 
 	for (round = 0; round < READ_ONCE(dcbm_depth); round++) {
 		for (i = 0; i < nr; i++) {
 			struct dcbm_chan *dchan = dcbm_chans[(first + i) % nr];
 
 			spin_lock_irq(&dchan->lock);
-			claimed = claim_of(dchan, share, 0);
-			if (claimed)
-				queue_work(dcbm_pump_wq, &dchan->pump_work);
-			if (claimed && !any) {
+			if (claim_of(dchan, share, 0)) {
+				queue_work(dcbm_wq, &dchan->pump_work);
 				spin_lock(&shares_lock);
-				list_add_tail(&share->node, &shares);
+				if (!any)
+					list_add_tail(&share->node, &shares);
 				spin_unlock(&shares_lock);
 				any = true;
 			}
@@ -174,55 +154,40 @@ static bool dcbm_start(void *priv, struct migrate_copy_share *share)
 	return any;
 }
 
-static bool has_chunk_of(const struct dcbm_chan *dchan,
-			 const struct migrate_copy_share *share)
-{
-	unsigned int i;
-
-	for (i = 0; i < NR_DESCS; i++) {
-		if (dchan->descs[i].used && dchan->descs[i].share == share)
-			return true;
-	}
-	return false;
-}
-
-static bool dcbm_stop(void *priv, struct migrate_copy_share *share)
-{
-	unsigned int i, nr = dcbm_slots();
-	bool any = false;
-
-	for (i = 0; i < nr; i++) {
-		spin_lock_irq(&dcbm_chans[i]->lock);
-		if (has_chunk_of(dcbm_chans[i], share))
-			any |= dcbm_time_out(dcbm_chans[i]);
-		spin_unlock_irq(&dcbm_chans[i]->lock);
-	}
-	return any;
-}
-
-static void dcbm_end(void *priv, struct migrate_copy_share *share)
+/* Do something with each chunk of a share; returns whether it is so for any. */
+static bool each_chunk(struct migrate_copy_share *share,
+		       bool (*fn)(struct dcbm_chan *dchan, struct dcbm_desc *desc))
 {
 	unsigned int c, i, nr = dcbm_slots();
-
-	spin_lock_irq(&shares_lock);
-	list_del(&share->node);
-	spin_unlock_irq(&shares_lock);
+	bool any = false;
 
 	for (c = 0; c < nr; c++) {
 		struct dcbm_chan *dchan = dcbm_chans[c];
 
 		spin_lock_irq(&dchan->lock);
 		for (i = 0; i < NR_DESCS; i++) {
-			if (dchan->descs[i].used &&
-			    dchan->descs[i].share == share)
-				dcbm_lose(dchan, &dchan->descs[i]);
+			if (dchan->descs[i].used && dchan->descs[i].share == share)
+				any |= fn(dchan, &dchan->descs[i]);
 		}
 		spin_unlock_irq(&dchan->lock);
 	}
+	return any;
+}
+
+static bool dcbm_stop(void *priv, struct migrate_copy_share *share)
+{
+	return each_chunk(share, dcbm_time_out);
+}
+
+static void dcbm_end(void *priv, struct migrate_copy_share *share)
+{
+	spin_lock_irq(&shares_lock);
+	list_del(&share->node);
+	spin_unlock_irq(&shares_lock);
+	each_chunk(share, dcbm_lose);
 }
 
 const struct migrate_copy_engine_ops dcbm_ops = {
-	.can_copy = dcbm_can_copy,
 	.start = dcbm_start,
 	.stop = dcbm_stop,
 	.end = dcbm_end,

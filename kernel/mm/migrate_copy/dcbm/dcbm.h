@@ -7,10 +7,13 @@
 #ifndef _MM_MIGRATE_COPY_DCBM_DCBM_H
 #define _MM_MIGRATE_COPY_DCBM_DCBM_H
 
+#include <linux/cleanup.h>
+#include <linux/dma-mapping.h>
 #include <linux/dmaengine.h>
 #include <linux/migrate_copy_engine.h>
-#include <linux/mutex.h>
-#include <linux/spinlock.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sizes.h>
 #include <linux/workqueue.h>
 
 #define MAX_CHANNELS	64
@@ -21,7 +24,8 @@
 /* One more is claimed while another one ends. */
 #define NR_DESCS	(MAX_DEPTH + 1)
 
-#define DEVICES_SIZE	256
+/* Room for a list of names. */
+#define NAMES_SIZE	256
 
 /* The number of a chunk has so many bits, see the tickets in submit.c. */
 #define NUMBER_BITS	40
@@ -30,8 +34,6 @@
 #define LABEL_SIZE	32
 
 enum chan_state { CHAN_CLOSED, CHAN_LIVE, CHAN_RESETTING, CHAN_LEAVING };
-
-enum dcbm_stat { DCBM_REJECTED, DCBM_SPURIOUS, DCBM_RETIRED, DCBM_NR_STATS };
 
 /**
  * struct dcbm_desc - a chunk that a channel works on
@@ -73,13 +75,14 @@ struct dcbm_desc {
  * @chan: The channel, or NULL.
  * @label: The name of that. The channel's own goes with its device, which can be
  *	unbound while we have the channel.
- * @retired: The channel of that name was given up, and is not to be used.
  * @dev: The device that does its transfers.
  * @nid: The node of that.
  * @limits: What the device takes at a time.
- * @boundary: No transfer crosses a multiple of this, less one, in DMA addresses.
  * @no_order: Transfers complete in any order.
- * @tight: It has fewer descriptors than we would use.
+ * @stops: Its driver is known to stop the hardware when it is to terminate.
+ * @asks: Its driver looks at the hardware when it is asked how far that is, and may
+ *	be asked.
+ * @cookie: Of the last descriptor; the work item's.
  * @pumping: The work item is at it, partly without the lock.
  * @outstanding: Descriptors that were submitted and are not over.
  * @strikes: How often in a row something went wrong.
@@ -99,13 +102,13 @@ struct dcbm_chan {
 	enum chan_state state;
 	struct dma_chan *chan;
 	char label[LABEL_SIZE];
-	bool retired;
 	struct device *dev;
 	int nid;
 	struct migrate_copy_limits limits;
-	unsigned long boundary;
 	bool no_order;
-	bool tight;
+	bool stops;
+	bool asks;
+	dma_cookie_t cookie;
 	bool pumping;
 	unsigned int outstanding;
 	unsigned int strikes;
@@ -125,8 +128,9 @@ bool dcbm_claim(struct dcbm_chan *dchan, unsigned int ending);
 
 /* submit.c */
 extern struct dcbm_chan *dcbm_chans[MAX_CHANNELS];
-extern struct workqueue_struct *dcbm_pump_wq;
-extern atomic_long_t dcbm_stats[DCBM_NR_STATS];
+extern struct workqueue_struct *dcbm_wq;
+extern atomic_long_t dcbm_rejected;
+extern atomic_long_t dcbm_spurious;
 void dcbm_pump(struct work_struct *work);
 bool dcbm_over(const struct dcbm_desc *desc);
 void dcbm_finish(struct dcbm_chan *dchan, struct dcbm_desc *desc);
@@ -134,29 +138,26 @@ void dcbm_unmap(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 		unsigned int range);
 
 /* reset.c */
-extern struct workqueue_struct *dcbm_wq;
 void dcbm_work(struct work_struct *work);
 void dcbm_strike(struct dcbm_chan *dchan, const char *why);
-bool dcbm_time_out(struct dcbm_chan *dchan);
-void dcbm_lose(struct dcbm_chan *dchan, struct dcbm_desc *desc);
+bool dcbm_time_out(struct dcbm_chan *dchan, struct dcbm_desc *desc);
+bool dcbm_lose(struct dcbm_chan *dchan, struct dcbm_desc *desc);
 void dcbm_close(struct dcbm_chan *dchan);
-void dcbm_wait_closed(void);
+bool dcbm_wait_closed(void);
 
 /* acquire.c */
 extern struct mutex dcbm_mutex;
 extern unsigned int dcbm_wanted;
-extern char dcbm_devices[DEVICES_SIZE];
-extern bool dcbm_leaving;
+extern char dcbm_devices[NAMES_SIZE];
+extern char dcbm_terminate[NAMES_SIZE];
+extern char dcbm_poll[NAMES_SIZE];
 void dcbm_acquire(void);
-void dcbm_close_all(void);
-unsigned int dcbm_open(void);
+bool dcbm_close_all(void);
 ssize_t dcbm_list_unused(char *buf, ssize_t len);
 void dcbm_free(void);
 
 /* sysfs.c */
 extern bool dcbm_near_only;
 extern unsigned int dcbm_depth;
-extern unsigned int dcbm_descriptors;
-extern bool dcbm_terminate;
 
 #endif /* _MM_MIGRATE_COPY_DCBM_DCBM_H */

@@ -2,16 +2,16 @@
 /*
  * dcbm: channels that fail, are late, or go.
  *
- * A channel that fails is left alone for 2, 4, ... ms; after so many failures in a
- * row that this has come to some seconds, it is given up. What it has claimed and
- * not begun is returned.
+ * A channel that fails is left alone for 2, 4, ... ms, up to some seconds: it may be
+ * all right one day, and what it spoils until then is one chunk each time. What it has
+ * claimed and not begun is returned.
  *
  * What is late may still be written to. There are drivers that stop nothing when
  * they are told to terminate, or stop later, and free what the hardware uses (ptdma,
  * idxd, zynqmp_dma). So they are not told to: the chunk is lost, see
  * engine/quarantine.c, until the channel reports it, and the channel takes nothing
- * meanwhile. Only if the administrator says by the parameter terminate that drivers
- * do stop the hardware, dmaengine_terminate_sync() is believed.
+ * meanwhile. Only where the administrator says, by the parameter terminate, that a
+ * driver or a device does stop, dmaengine_terminate_sync() is called, and believed.
  *
  * A channel is released when it has reported everything, or was terminated: to
  * release it is no way to stop it. The module cannot go while chunks are lost, and
@@ -22,17 +22,11 @@
  */
 #define pr_fmt(fmt) "dcbm: " fmt
 
-#include <linux/bitops.h>
-#include <linux/device.h>
-#include <linux/jiffies.h>
-#include <linux/module.h>
-#include <linux/printk.h>
-#include <linux/wait.h>
 
 #include "dcbm.h"
 
-/* Failures in a row after which a channel is given up: after 4 seconds. */
-#define MAX_STRIKES	11
+/* Failures in a row after which it is not left alone for longer: for 4 seconds. */
+#define MAX_STRIKES	12U
 
 /* How long a channel may take for what it has, before it is terminated. */
 #define LEAVE_DELAY	msecs_to_jiffies(100)
@@ -41,23 +35,12 @@
 #define LOOK_DELAY	msecs_to_jiffies(1)
 #define RETRY_DELAY	(HZ / 2)
 
-struct workqueue_struct *dcbm_wq;
-
 /* Who waits for a channel to be released. */
 static DECLARE_WAIT_QUEUE_HEAD(closed_wait);
 
-static void leave(struct dcbm_chan *dchan)
-{
-	lockdep_assert_held(&dchan->lock);
-	WRITE_ONCE(dchan->state, CHAN_LEAVING);
-	dchan->leave_by = jiffies + LEAVE_DELAY;
-	mod_delayed_work(dcbm_wq, &dchan->work, 0);
-}
-
 /**
  * dcbm_strike() - Note that something has gone wrong.
- * @dchan: The channel, whose lock is held. It gets nothing for a while, or is
- *	given up.
+ * @dchan: The channel, whose lock is held. It gets nothing for a while.
  * @why: What it was.
  *
  * Context: Any.
@@ -66,34 +49,27 @@ void dcbm_strike(struct dcbm_chan *dchan, const char *why)
 {
 	lockdep_assert_held(&dchan->lock);
 	pr_warn_ratelimited("%s: %s\n", dchan->label, why);
-	if (dchan->strikes < MAX_STRIKES) {
-		dchan->strikes++;
-	} else if (dchan->state == CHAN_LIVE) {
-		pr_warn("%s: not used any more\n", dchan->label);
-		atomic_long_inc(&dcbm_stats[DCBM_RETIRED]);
-		WRITE_ONCE(dchan->retired, true);
-		leave(dchan);
-	}
+	dchan->strikes = min(dchan->strikes + 1, MAX_STRIKES);
 	dchan->resume = jiffies + msecs_to_jiffies(BIT(dchan->strikes));
 }
 
 /**
  * dcbm_time_out() - A chunk is late.
  * @dchan: Its channel, whose lock is held.
+ * @desc: The chunk.
  *
  * Context: Any.
- * Return: true if it may come back soon, since the channel is terminated.
+ * Return: true if it may come back soon, since the channel is terminated or asked.
  */
-bool dcbm_time_out(struct dcbm_chan *dchan)
+bool dcbm_time_out(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 {
 	dcbm_strike(dchan, "transfer timed out");
-	if (!READ_ONCE(dcbm_terminate))
-		return false;
-	if (dchan->state == CHAN_LIVE) {
+	if (dchan->stops && dchan->state == CHAN_LIVE) {
 		WRITE_ONCE(dchan->state, CHAN_RESETTING);
 		mod_delayed_work(dcbm_wq, &dchan->work, 0);
 	}
-	return true;
+	queue_work(dcbm_wq, &dchan->pump_work);
+	return dchan->stops || dchan->asks;
 }
 
 /**
@@ -102,19 +78,22 @@ bool dcbm_time_out(struct dcbm_chan *dchan)
  * @desc: The chunk.
  *
  * Context: Any.
+ * Return: true if it is lost; false if nothing was in flight.
  */
-void dcbm_lose(struct dcbm_chan *dchan, struct dcbm_desc *desc)
+bool dcbm_lose(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 {
 	lockdep_assert_held(&dchan->lock);
 	desc->error = true;
 	if (dcbm_over(desc)) {
 		dcbm_finish(dchan, desc);
-		return;
+		return false;
 	}
 	desc->pins = try_module_get(THIS_MODULE);
 	WRITE_ONCE(dchan->lost, dchan->lost + 1);
 	desc->share = NULL;
+	queue_delayed_work(dcbm_wq, &dchan->work, RETRY_DELAY);
 	migrate_copy_chunk_lost(&desc->chunk);
+	return true;
 }
 
 /* Chunks that were lost, but are over by now. */
@@ -167,7 +146,8 @@ static void drop_all(struct dcbm_chan *dchan)
 		spin_lock_irq(&dchan->lock);
 		desc->mapped &= ~waiting;
 		dchan->outstanding -= hweight_long(waiting);
-		if (dcbm_over(desc))
+		/* Its caller may have finished it when the lock was free. */
+		if (desc->used && dcbm_over(desc))
 			dcbm_finish(dchan, desc);
 	}
 	spin_unlock_irq(&dchan->lock);
@@ -176,13 +156,12 @@ static void drop_all(struct dcbm_chan *dchan)
 /* Terminate a channel that gets nothing more; false if that may not be done now. */
 static bool terminate(struct dcbm_chan *dchan)
 {
-	bool pumping;
+	bool may;
 
 	spin_lock_irq(&dchan->lock);
-	pumping = dchan->pumping;
+	may = dchan->stops && !dchan->pumping;
 	spin_unlock_irq(&dchan->lock);
-	if (pumping || !READ_ONCE(dcbm_terminate) ||
-	    dmaengine_terminate_sync(dchan->chan))
+	if (!may || dmaengine_terminate_sync(dchan->chan))
 		return false;
 	drop_all(dchan);
 	return true;
@@ -190,14 +169,10 @@ static bool terminate(struct dcbm_chan *dchan)
 
 static void reset(struct dcbm_chan *dchan)
 {
-	bool stopped = terminate(dchan);
-
+	terminate(dchan);
 	spin_lock_irq(&dchan->lock);
 	if (dchan->state == CHAN_RESETTING)
 		WRITE_ONCE(dchan->state, CHAN_LIVE);
-	/* It takes nothing more before the next time-out, for something is lost. */
-	if (!stopped)
-		dchan->resume = jiffies + RETRY_DELAY;
 	spin_unlock_irq(&dchan->lock);
 }
 
@@ -224,7 +199,7 @@ static void release(struct dcbm_chan *dchan)
 		end_quarantine(dchan);
 	if (!is_empty(dchan)) {
 		/* What was claimed, and not submitted, is returned by the pump. */
-		queue_work(dcbm_pump_wq, &dchan->pump_work);
+		queue_work(dcbm_wq, &dchan->pump_work);
 		mod_delayed_work(dcbm_wq, &dchan->work,
 				 late ? RETRY_DELAY : LOOK_DELAY);
 		return;
@@ -248,12 +223,15 @@ void dcbm_work(struct work_struct *work)
 {
 	struct dcbm_chan *dchan = container_of(work, struct dcbm_chan, work.work);
 
-	if (READ_ONCE(dchan->state) == CHAN_RESETTING)
+	/* What is lost may be known to have stopped by now. */
+	if (READ_ONCE(dchan->state) == CHAN_RESETTING || READ_ONCE(dchan->lost))
 		reset(dchan);
 	end_quarantine(dchan);
 	if (READ_ONCE(dchan->state) == CHAN_LEAVING)
 		release(dchan);
-	queue_work(dcbm_pump_wq, &dchan->pump_work);
+	else if (READ_ONCE(dchan->lost))
+		queue_delayed_work(dcbm_wq, &dchan->work, RETRY_DELAY);
+	queue_work(dcbm_wq, &dchan->pump_work);
 }
 
 /**
@@ -267,8 +245,11 @@ void dcbm_close(struct dcbm_chan *dchan)
 	unsigned long flags;
 
 	spin_lock_irqsave(&dchan->lock, flags);
-	if (dchan->state == CHAN_LIVE || dchan->state == CHAN_RESETTING)
-		leave(dchan);
+	if (dchan->state == CHAN_LIVE || dchan->state == CHAN_RESETTING) {
+		WRITE_ONCE(dchan->state, CHAN_LEAVING);
+		dchan->leave_by = jiffies + LEAVE_DELAY;
+		mod_delayed_work(dcbm_wq, &dchan->work, 0);
+	}
 	spin_unlock_irqrestore(&dchan->lock, flags);
 }
 
@@ -289,8 +270,9 @@ static bool any_leaves(void)
  * For a short while: one that hangs is released later.
  *
  * Context: Process context.
+ * Return: true if they are.
  */
-void dcbm_wait_closed(void)
+bool dcbm_wait_closed(void)
 {
-	wait_event_timeout(closed_wait, !any_leaves(), 2 * LEAVE_DELAY);
+	return wait_event_timeout(closed_wait, !any_leaves(), 2 * LEAVE_DELAY);
 }

@@ -17,9 +17,13 @@
  * harm, and is counted. A descriptor is complete when its own callback says so:
  * that a later one is complete says nothing.
  *
- * Each chunk interrupts with its last descriptor, where the device completes in
- * order, and with each descriptor where it does not, or has few. So does the first
- * one of an empty channel: when it is full we must hear of room some time.
+ * There are drivers that look at the hardware when they are asked how far it is
+ * (ioat, plx_dma), and some that must not be asked (ptdma). Which may be, the
+ * administrator says by the parameter poll. These the work item asks as long as
+ * something is in flight, and they interrupt with the last descriptor of a chunk
+ * alone; what the driver answers does not matter, it calls back for what is complete.
+ * All others interrupt with each descriptor: a chunk can end before its last one, and
+ * nothing would report the rest.
  *
  * Who calls the driver
  * --------------------
@@ -42,10 +46,7 @@
 #define pr_fmt(fmt) "dcbm: " fmt
 
 #include <linux/bitfield.h>
-#include <linux/bits.h>
-#include <linux/dma-mapping.h>
-#include <linux/mm.h>
-#include <linux/sched.h>
+#include <linux/delay.h>
 
 #include "dcbm.h"
 
@@ -53,8 +54,12 @@ static_assert(MIGRATE_COPY_CHUNK_RANGES <= 32);
 
 /* Made when first needed, and kept: a late callback always finds one. */
 struct dcbm_chan *dcbm_chans[MAX_CHANNELS];
-struct workqueue_struct *dcbm_pump_wq;
-atomic_long_t dcbm_stats[DCBM_NR_STATS];
+struct workqueue_struct *dcbm_wq;
+atomic_long_t dcbm_rejected;
+atomic_long_t dcbm_spurious;
+
+/* How often a channel is asked. */
+#define ASK_US		10
 
 #define TICKET_RANGE	GENMASK_ULL(7, 0)
 #define TICKET_DESC	GENMASK_ULL(15, 8)
@@ -99,7 +104,9 @@ void dcbm_unmap(struct dcbm_chan *dchan, struct dcbm_desc *desc, unsigned int ra
 
 static bool crosses(const struct dcbm_chan *dchan, dma_addr_t addr, size_t len)
 {
-	return (addr & dchan->boundary) + len - 1 > dchan->boundary;
+	unsigned long boundary = dma_get_seg_boundary(dchan->dev);
+
+	return (addr & boundary) + len - 1 > boundary;
 }
 
 static int map(struct dcbm_chan *dchan, struct dcbm_desc *desc, unsigned int nr)
@@ -170,11 +177,18 @@ static void dcbm_done(void *param, const struct dmaengine_result *result)
 
 	spin_lock_irqsave(&dchan->lock, flags);
 	desc = find_desc(dchan, ticket);
+	/* There are drivers that report this before they stop (ioat). */
+	if (desc && result && result->result == DMA_TRANS_ABORTED &&
+	    !(desc->submitting && range == desc->submitted - 1)) {
+		desc->error = true;
+		spin_unlock_irqrestore(&dchan->lock, flags);
+		return;
+	}
 	if (desc)
 		desc->waiting &= ~BIT(range);
 	spin_unlock_irqrestore(&dchan->lock, flags);
 	if (!desc) {
-		atomic_long_inc(&dcbm_stats[DCBM_SPURIOUS]);
+		atomic_long_inc(&dcbm_spurious);
 		return;
 	}
 	/* As long as it is mapped, the chunk is not over. */
@@ -197,7 +211,7 @@ static void dcbm_done(void *param, const struct dmaengine_result *result)
 		dcbm_finish(dchan, desc);
 	}
 	/* There is room for what has been claimed, or can be. */
-	queue_work(dcbm_pump_wq, &dchan->pump_work);
+	queue_work(dcbm_wq, &dchan->pump_work);
 	spin_unlock_irqrestore(&dchan->lock, flags);
 }
 
@@ -210,6 +224,7 @@ static int hand_over(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 		     unsigned int nr, unsigned long flags)
 {
 	struct dma_async_tx_descriptor *tx;
+	dma_cookie_t cookie;
 	int err = map(dchan, desc, nr);
 
 	if (err)
@@ -224,8 +239,10 @@ static int hand_over(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 	}
 	tx->callback_result = dcbm_done;
 	tx->callback_param = make_ticket(dchan, desc, nr);
-	if (dma_submit_error(dmaengine_submit(tx)))
+	cookie = dmaengine_submit(tx);
+	if (dma_submit_error(cookie))
 		return -EIO;
+	dchan->cookie = cookie;
 	/* The next one may have to wait until this one is done. */
 	dma_async_issue_pending(dchan->chan);
 	return 0;
@@ -252,11 +269,9 @@ static bool not_taken(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 		dchan->outstanding--;
 	}
 	desc->submitted--;
-	if (err == -EAGAIN && !empty && !desc->error) {
-		dchan->tight = true;
+	if (err == -EAGAIN && !empty && !desc->error)
 		return false;
-	}
-	atomic_long_inc(&dcbm_stats[DCBM_REJECTED]);
+	atomic_long_inc(&dcbm_rejected);
 	if (!desc->error && err != -ERANGE)
 		dcbm_strike(dchan, "descriptor not taken");
 	desc->error = true;
@@ -285,8 +300,8 @@ static bool submit(struct dcbm_chan *dchan)
 {
 	struct dcbm_desc *desc = unsubmitted(dchan);
 	unsigned long flags = DMA_CTRL_ACK;
-	unsigned int nr, max = READ_ONCE(dcbm_descriptors);
 	bool more = true, empty;
+	unsigned int nr;
 	int err;
 
 	if (!desc)
@@ -297,8 +312,6 @@ static bool submit(struct dcbm_chan *dchan)
 			dcbm_finish(dchan, desc);
 		return true;
 	}
-	if (dchan->outstanding >= max)
-		return false;
 
 	/* For all others it is in flight from here on. */
 	empty = !dchan->outstanding++;
@@ -306,7 +319,7 @@ static bool submit(struct dcbm_chan *dchan)
 	desc->submitting = true;
 	desc->waiting |= BIT(nr);
 	desc->mapped |= BIT(nr);
-	if (dchan->no_order || dchan->tight || empty || dchan->outstanding >= max ||
+	if (!dchan->asks || dchan->no_order ||
 	    desc->submitted == desc->chunk.nr_ranges)
 		flags |= DMA_PREP_INTERRUPT;
 	spin_unlock_irq(&dchan->lock);
@@ -321,20 +334,40 @@ static bool submit(struct dcbm_chan *dchan)
 	return more;
 }
 
+/* Have the driver look how far the hardware is; it reports by callbacks, as always. */
+static void ask(struct dcbm_chan *dchan)
+{
+	/* Some drivers would wait for their own tasklet (plx_dma). */
+	local_bh_disable();
+	dma_async_is_tx_complete(dchan->chan, dchan->cookie, NULL, NULL);
+	local_bh_enable();
+}
+
 /**
  * dcbm_pump() - Give a channel as much to do as it can hold.
- * @work: Its work item, which alone calls the driver to submit.
+ * @work: Its work item, which alone calls the driver to submit, and to ask.
  *
  * Context: Process context. May wait for the driver, without end.
  */
 void dcbm_pump(struct work_struct *work)
 {
 	struct dcbm_chan *dchan = container_of(work, struct dcbm_chan, pump_work);
+	bool more = true;
 
 	spin_lock_irq(&dchan->lock);
 	dchan->pumping = true;
-	while (submit(dchan))
-		;
+	while (more) {
+		while (submit(dchan))
+			;
+		if (!dchan->asks || !dchan->outstanding)
+			break;
+		more = dcbm_ready(dchan);
+		spin_unlock_irq(&dchan->lock);
+		ask(dchan);
+		if (more)
+			usleep_range(ASK_US, 2 * ASK_US);
+		spin_lock_irq(&dchan->lock);
+	}
 	dchan->pumping = false;
 	spin_unlock_irq(&dchan->lock);
 }

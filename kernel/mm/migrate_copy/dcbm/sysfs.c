@@ -5,171 +5,50 @@
  */
 #define pr_fmt(fmt) "dcbm: " fmt
 
-#include <linux/cleanup.h>
 #include <linux/cpufeature.h>
-#include <linux/ctype.h>
-#include <linux/delay.h>
-#include <linux/err.h>
-#include <linux/kobject.h>
 #include <linux/kstrtox.h>
-#include <linux/module.h>
-#include <linux/moduleparam.h>
-#include <linux/sizes.h>
-#include <linux/string.h>
-#include <linux/sysfs.h>
 
 #include "dcbm.h"
 
-/* Protected by dcbm_mutex, and NULL as long as it is not registered. */
+/* Protected by dcbm_mutex; NULL before it is registered, and when it is to go. */
 static struct migrate_copy_engine *engine;
+static struct migrate_copy_engine_use use = { .reasons = BIT(MR_TYPES) - 1 };
 
-/* What was asked for before there was an engine. */
+/* What was asked for before that. */
 static bool offloading;
-static unsigned long reason_mask = ULONG_MAX;
 
 bool dcbm_near_only = true;
-unsigned int dcbm_depth = 2;
-unsigned int dcbm_descriptors = 32;
-bool dcbm_terminate;
+module_param_named(near_only, dcbm_near_only, bool, 0644);
+MODULE_PARM_DESC(near_only, "of the channels, use those that are nearest to the destination (default 1)");
 
-static void set_channels(unsigned int nr, const char *devices)
-{
-	guard(mutex)(&dcbm_mutex);
-	WRITE_ONCE(dcbm_wanted, nr);
-	if (devices)
-		strscpy(dcbm_devices, devices);
-	if (!engine || dcbm_leaving)
-		return;
-	if (devices)
-		dcbm_close_all();
-	dcbm_acquire();
-}
-
-static int nr_dma_chan_set(const char *text, const struct kernel_param *kp)
-{
-	unsigned int nr;
-
-	if (kstrtouint(text, 10, &nr) || nr > MAX_CHANNELS)
-		return -EINVAL;
-	set_channels(nr, NULL);
-	return 0;
-}
-
-static int nr_dma_chan_get(char *buf, const struct kernel_param *kp)
-{
-	return sysfs_emit(buf, "%u\n", READ_ONCE(dcbm_wanted));
-}
-
-static const struct kernel_param_ops nr_dma_chan_ops = {
-	.set = nr_dma_chan_set,
-	.get = nr_dma_chan_get,
-};
-
-module_param_cb(nr_dma_chan, &nr_dma_chan_ops, NULL, 0644);
-MODULE_PARM_DESC(nr_dma_chan, "how many channels to use, 0 to 64 (default 0)");
-
-static int devices_set(const char *text, const struct kernel_param *kp)
-{
-	char devices[DEVICES_SIZE];
-	size_t i;
-
-	text += strspn(text, " ,\n");
-	if (!*text || strscpy(devices, text) < 0)
-		return -EINVAL;
-	strim(devices);
-	/* No device has such a name, and what was written is shown again. */
-	for (i = 0; devices[i]; i++) {
-		if (!isascii(devices[i]) || !isprint(devices[i]))
-			return -EINVAL;
-	}
-	set_channels(READ_ONCE(dcbm_wanted), devices);
-	return 0;
-}
-
-static int devices_get(char *buf, const struct kernel_param *kp)
-{
-	guard(mutex)(&dcbm_mutex);
-	return sysfs_emit(buf, "%s\n", dcbm_devices);
-}
-
-static const struct kernel_param_ops devices_ops = {
-	.set = devices_set,
-	.get = devices_get,
-};
-
-module_param_cb(devices, &devices_ops, NULL, 0644);
-MODULE_PARM_DESC(devices, "names of devices, or of channels as in /sys/class/dma/, to use (default any)");
+module_param_named(reason_mask, use.reasons, ulong, 0644);
+MODULE_PARM_DESC(reason_mask, "for which reasons, one bit for each enum migrate_reason (default all)");
 
 static int offloading_set(const char *text, const struct kernel_param *kp)
 {
-	guard(mutex)(&dcbm_mutex);
-	if (kstrtobool(text, &offloading))
+	bool enable;
+
+	if (kstrtobool(text, &enable))
 		return -EINVAL;
-	if (engine)
-		migrate_copy_engine_enable(engine, offloading);
-	return 0;
-}
-
-static bool is_offloading(void)
-{
 	guard(mutex)(&dcbm_mutex);
-	return engine && migrate_copy_engine_enabled(engine);
-}
-
-static int offloading_get(char *buf, const struct kernel_param *kp)
-{
-	return sysfs_emit(buf, "%d\n", is_offloading());
+	if (engine)
+		migrate_copy_engine_enable(engine, enable);
+	else
+		offloading = enable;
+	return 0;
 }
 
 static const struct kernel_param_ops offloading_ops = {
 	.set = offloading_set,
-	.get = offloading_get,
+	.get = param_get_bool,
 };
 
-module_param_cb(offloading, &offloading_ops, NULL, 0644);
+module_param_cb(offloading, &offloading_ops, &use.offloading, 0644);
 MODULE_PARM_DESC(offloading, "let migrations use the channels (default 0)");
-
-static int reason_mask_set(const char *text, const struct kernel_param *kp)
-{
-	guard(mutex)(&dcbm_mutex);
-	if (kstrtoul(text, 0, &reason_mask))
-		return -EINVAL;
-	if (engine)
-		WRITE_ONCE(*migrate_copy_engine_reasons(engine), reason_mask);
-	return 0;
-}
-
-static int reason_mask_get(char *buf, const struct kernel_param *kp)
-{
-	guard(mutex)(&dcbm_mutex);
-	return sysfs_emit(buf, "0x%lx\n", engine ?
-			  READ_ONCE(*migrate_copy_engine_reasons(engine)) :
-			  reason_mask);
-}
-
-static const struct kernel_param_ops reason_mask_ops = {
-	.set = reason_mask_set,
-	.get = reason_mask_get,
-};
-
-module_param_cb(reason_mask, &reason_mask_ops, NULL, 0644);
-MODULE_PARM_DESC(reason_mask, "for which reasons, one bit for each enum migrate_reason (default all)");
-
-/* A number from 1 to max. */
-static int limited_set(const char *text, const struct kernel_param *kp,
-		       unsigned int max)
-{
-	unsigned int value;
-
-	if (kstrtouint(text, 10, &value) || !value || value > max)
-		return -EINVAL;
-	WRITE_ONCE(*(unsigned int *)kp->arg, value);
-	return 0;
-}
 
 static int depth_set(const char *text, const struct kernel_param *kp)
 {
-	return limited_set(text, kp, MAX_DEPTH);
+	return param_set_uint_minmax(text, kp, 1, MAX_DEPTH);
 }
 
 static const struct kernel_param_ops depth_ops = {
@@ -177,32 +56,76 @@ static const struct kernel_param_ops depth_ops = {
 	.get = param_get_uint,
 };
 
+unsigned int dcbm_depth = 2;
 module_param_cb(depth, &depth_ops, &dcbm_depth, 0644);
 MODULE_PARM_DESC(depth, "chunks that a channel has at a time, 1 to 4 (default 2)");
 
-static int descriptors_set(const char *text, const struct kernel_param *kp)
+static int nr_dma_chan_set(const char *text, const struct kernel_param *kp)
 {
-	return limited_set(text, kp, MAX_DEPTH * MIGRATE_COPY_CHUNK_RANGES);
+	unsigned int nr;
+
+	if (kstrtouint(text, 10, &nr) || nr > MAX_CHANNELS)
+		return -EINVAL;
+	guard(mutex)(&dcbm_mutex);
+	WRITE_ONCE(dcbm_wanted, nr);
+	if (engine)
+		dcbm_acquire();
+	return 0;
 }
 
-static const struct kernel_param_ops descriptors_ops = {
-	.set = descriptors_set,
+static const struct kernel_param_ops nr_dma_chan_ops = {
+	.set = nr_dma_chan_set,
 	.get = param_get_uint,
 };
 
-module_param_cb(descriptors, &descriptors_ops, &dcbm_descriptors, 0644);
-MODULE_PARM_DESC(descriptors, "descriptors that a channel has at a time: at most what its queue holds (default 32)");
+module_param_cb(nr_dma_chan, &nr_dma_chan_ops, &dcbm_wanted, 0644);
+MODULE_PARM_DESC(nr_dma_chan, "how many channels to use, 0 to 64 (default 0)");
 
-module_param_named(near_only, dcbm_near_only, bool, 0644);
-MODULE_PARM_DESC(near_only, "of the channels, use those that are nearest to the destination (default 1)");
+/* Channels that we have are released, and requested as the new list says. */
+static int names_set(const char *text, const struct kernel_param *kp)
+{
+	char names[NAMES_SIZE];
 
-module_param_named(terminate, dcbm_terminate, bool, 0644);
-MODULE_PARM_DESC(terminate, "drivers stop the hardware when they are told to terminate: believe them (default 0)");
+	if (strscpy(names, skip_spaces(text)) < 0 || !*strim(names))
+		return -EINVAL;
+	scoped_guard(mutex, &dcbm_mutex)
+		strscpy(kp->arg, names, NAMES_SIZE);
+	dcbm_close_all();
+	guard(mutex)(&dcbm_mutex);
+	if (engine)
+		dcbm_acquire();
+	return 0;
+}
 
+static int names_get(char *buf, const struct kernel_param *kp)
+{
+	guard(mutex)(&dcbm_mutex);
+	return sysfs_emit(buf, "%s\n", (char *)kp->arg);
+}
+
+static const struct kernel_param_ops names_ops = {
+	.set = names_set,
+	.get = names_get,
+};
+
+module_param_cb(devices, &names_ops, dcbm_devices, 0644);
+MODULE_PARM_DESC(devices, "names of drivers, devices, or channels as in /sys/class/dma/, to use (default any)");
+
+module_param_cb(terminate, &names_ops, dcbm_terminate, 0644);
+MODULE_PARM_DESC(terminate, "such names: these stop the hardware when they are told to terminate (default none)");
+
+module_param_cb(poll, &names_ops, dcbm_poll, 0644);
+MODULE_PARM_DESC(poll, "such names: these are asked, and need not interrupt (default none)");
+
+/* How many there are. */
 static ssize_t channels_show(struct kobject *kobj, struct kobj_attribute *attr,
 			     char *buf)
 {
-	return nr_dma_chan_get(buf, NULL);
+	unsigned int i, live = 0, nr = dcbm_slots();
+
+	for (i = 0; i < nr; i++)
+		live += READ_ONCE(dcbm_chans[i]->state) == CHAN_LIVE;
+	return sysfs_emit(buf, "%u\n", live);
 }
 
 static ssize_t channels_store(struct kobject *kobj, struct kobj_attribute *attr,
@@ -212,18 +135,6 @@ static ssize_t channels_store(struct kobject *kobj, struct kobj_attribute *attr,
 }
 
 static struct kobj_attribute channels_attr = __ATTR_RW(channels);
-
-static ssize_t channels_live_show(struct kobject *kobj,
-				  struct kobj_attribute *attr, char *buf)
-{
-	unsigned int i, live = 0, nr = dcbm_slots();
-
-	for (i = 0; i < nr; i++)
-		live += READ_ONCE(dcbm_chans[i]->state) == CHAN_LIVE;
-	return sysfs_emit(buf, "%u\n", live);
-}
-
-static struct kobj_attribute channels_live_attr = __ATTR_RO(channels_live);
 
 /* What a channel does, in words; its lock is held. */
 static const char *state_name(const struct dcbm_chan *dchan)
@@ -240,17 +151,15 @@ static const char *state_name(const struct dcbm_chan *dchan)
 static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr,
 			   char *buf)
 {
-	static const char * const names[] = { "rejected", "spurious", "retired" };
 	unsigned int i, nr = dcbm_slots();
 	ssize_t len = 0;
 
-	static_assert(ARRAY_SIZE(names) == DCBM_NR_STATS);
-	for (i = 0; i < DCBM_NR_STATS; i++)
-		len += sysfs_emit_at(buf, len, "%s %ld\n", names[i],
-				     atomic_long_read(&dcbm_stats[i]));
+	len += sysfs_emit_at(buf, len, "rejected %ld\nspurious %ld\n",
+			     atomic_long_read(&dcbm_rejected),
+			     atomic_long_read(&dcbm_spurious));
 	if (!READ_ONCE(dcbm_wanted))
 		len += sysfs_emit_at(buf, len, "no channel is asked for: nr_dma_chan is 0\n");
-	if (!is_offloading())
+	if (!READ_ONCE(use.offloading))
 		len += sysfs_emit_at(buf, len, "no migration uses channels: offloading is 0\n");
 	for (i = 0; i < nr; i++) {
 		struct dcbm_chan *dchan = dcbm_chans[i];
@@ -270,7 +179,6 @@ static struct kobj_attribute status_attr = __ATTR_RO(status);
 
 static struct attribute *dcbm_attrs[] = {
 	&channels_attr.attr,
-	&channels_live_attr.attr,
 	&status_attr.attr,
 	NULL
 };
@@ -280,66 +188,47 @@ ATTRIBUTE_GROUPS(dcbm);
 static const struct migrate_copy_engine_desc dcbm_desc = {
 	.name = "dcbm",
 	.ops = &dcbm_ops,
+	.use = &use,
 	.groups = dcbm_groups,
 };
 
-static bool copies_everything(void)
-{
-#ifdef CONFIG_ARM64_MTE
-	/* The tags of pages are no part of what DMA copies. */
-	return !system_supports_mte();
-#else
-	return true;
-#endif
-}
-
 static int __init dcbm_init(void)
 {
-	struct migrate_copy_engine *registered = ERR_PTR(-ENOMEM);
+	struct migrate_copy_engine *registered;
 
-	if (!copies_everything())
+#ifdef CONFIG_ARM64_MTE
+	/* The tags of pages are no part of what DMA copies. */
+	if (system_supports_mte())
 		return -EOPNOTSUPP;
-	/* Jobs wait for the latter; the former may sleep for long. */
-	dcbm_wq = alloc_workqueue("dcbm", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
-	dcbm_pump_wq = alloc_workqueue("dcbm-pump",
-				       WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_HIGHPRI, 0);
-	if (dcbm_wq && dcbm_pump_wq)
-		registered = migrate_copy_engine_register(&dcbm_desc, NULL);
+#endif
+	dcbm_wq = alloc_workqueue("dcbm", WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_HIGHPRI,
+				  0);
+	if (!dcbm_wq)
+		return -ENOMEM;
+	registered = migrate_copy_engine_register(&dcbm_desc, NULL);
 	if (IS_ERR(registered)) {
-		if (dcbm_pump_wq)
-			destroy_workqueue(dcbm_pump_wq);
-		if (dcbm_wq)
-			destroy_workqueue(dcbm_wq);
+		destroy_workqueue(dcbm_wq);
 		return PTR_ERR(registered);
 	}
-	scoped_guard(mutex, &dcbm_mutex) {
-		engine = registered;
-		dcbm_acquire();
-		WRITE_ONCE(*migrate_copy_engine_reasons(engine), reason_mask);
-		migrate_copy_engine_enable(engine, offloading);
-	}
+	guard(mutex)(&dcbm_mutex);
+	engine = registered;
+	dcbm_acquire();
+	migrate_copy_engine_enable(engine, offloading);
 	return 0;
 }
 late_initcall_sync(dcbm_init);
 
 static void __exit dcbm_exit(void)
 {
-	struct migrate_copy_engine *registered;
+	struct migrate_copy_engine *registered = engine;
 
-	/* From now on no channel is acquired, and nothing can be set. */
-	scoped_guard(mutex, &dcbm_mutex) {
-		registered = engine;
+	/* From now on no channel is acquired. */
+	scoped_guard(mutex, &dcbm_mutex)
 		engine = NULL;
-		dcbm_leaving = true;
-		dcbm_close_all();
-	}
-	while (dcbm_open()) {
+	while (!dcbm_close_all())
 		pr_warn_ratelimited("waiting for transfers that are late\n");
-		msleep(100);
-	}
 	migrate_copy_engine_unregister(registered);
 	dcbm_free();
-	destroy_workqueue(dcbm_pump_wq);
 	destroy_workqueue(dcbm_wq);
 }
 module_exit(dcbm_exit);

@@ -3,12 +3,7 @@
  * Chunks of a copy job in the hands of engines: how they are claimed, copied and
  * returned. protocol.c says what for.
  */
-#include <linux/ktime.h>
-#include <linux/mm.h>
-#include <linux/module.h>
-#include <linux/sched.h>
 #include <linux/sched/cputime.h>
-#include <linux/spinlock.h>
 
 #include "engine.h"
 
@@ -95,20 +90,6 @@ static bool chunk_take(struct migrate_copy_job *job, struct migrate_copy_chunk *
 }
 
 /**
- * migrate_copy_share_info() - What the job of a share is about.
- * @share: The share.
- *
- * Context: Any, as long as the share exists.
- * Return: The description.
- */
-const struct migrate_copy_info *
-migrate_copy_share_info(const struct migrate_copy_share *share)
-{
-	return share->offload->info;
-}
-EXPORT_SYMBOL_GPL(migrate_copy_share_info);
-
-/**
  * migrate_copy_chunk_claim() - Claim the next chunk of a job.
  * @share: The engine's share of the job.
  * @chunk: Filled in, and in use until it is returned.
@@ -142,8 +123,9 @@ bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
 	chunk->engine = engine;
 	chunk->claimed_ns = ktime_get_ns();
 	o->inflight++;
-	WRITE_ONCE(share->inflight, share->inflight + 1);
 	WRITE_ONCE(share->progress_ns, chunk->claimed_ns);
+	/* Pairs with the acquire in share_wait(). */
+	smp_store_release(&share->inflight, share->inflight + 1);
 	taken = true;
 unlock:
 	spin_unlock_irqrestore(&o->lock, flags);

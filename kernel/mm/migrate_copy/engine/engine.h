@@ -6,13 +6,15 @@
 #ifndef _MM_MIGRATE_COPY_ENGINE_ENGINE_H
 #define _MM_MIGRATE_COPY_ENGINE_ENGINE_H
 
-#include <linux/atomic.h>
-#include <linux/kobject.h>
+#include <linux/ktime.h>
 #include <linux/migrate_copy_engine.h>
+#include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/rculist.h>
-#include <linux/spinlock.h>
+#include <linux/sizes.h>
 #include <linux/srcu.h>
 #include <linux/wait.h>
+#include <linux/wait_bit.h>
 
 #include "../internal.h"
 
@@ -30,6 +32,7 @@ enum engine_stat {
 	ENGINE_FAILED,
 	ENGINE_TIMEOUTS,
 	ENGINE_LOST,
+	ENGINE_QUARANTINED,
 	ENGINE_NR_STATS,
 };
 
@@ -40,19 +43,18 @@ enum engine_stat {
  * @desc: What it was registered with.
  * @priv: The driver's own.
  * @leaving: Being unregistered.
- * @offloading: Whether jobs may use it.
  * @exclusive: CPUs copy only what it leaves.
  * @min_kb: Smallest job for it.
  * @chunk_kb: Largest chunk for it.
  * @timeout_ms: How long a caller waits for it.
- * @reasons: One bit for each migrate_reason that it is used for.
+ * @use: What it is used for: the driver's, or @own_use.
+ * @own_use: If the driver has none.
  * @chunk_ns: Average time of a chunk from claim to return; 0: unknown.
  * @chunk_dev: Average deviation from that.
  * @chunk_pages: Average size of a chunk, in pages << PAGES_SHIFT.
  * @learned: Chunks that have gone into these averages, up to LEARN_CHUNKS.
  * @new_ns: When all that was forgotten.
  * @stats: Counters.
- * @quarantined: Chunks of it in quarantine.
  */
 struct migrate_copy_engine {
 	struct kobject kobj;
@@ -60,19 +62,18 @@ struct migrate_copy_engine {
 	const struct migrate_copy_engine_desc *desc;
 	void *priv;
 	bool leaving;
-	bool offloading;
 	unsigned int exclusive;
 	unsigned int min_kb;
 	unsigned int chunk_kb;
 	unsigned int timeout_ms;
-	unsigned long reasons;
+	struct migrate_copy_engine_use *use;
+	struct migrate_copy_engine_use own_use;
 	unsigned long chunk_ns;
 	unsigned long chunk_dev;
 	unsigned long chunk_pages;
 	unsigned int learned;
 	u64 new_ns;
 	atomic_long_t stats[ENGINE_NR_STATS];
-	atomic_t quarantined;
 };
 
 /**

@@ -33,10 +33,7 @@
  * many jobs as that is worth; and one that fails at once does not seem fast. With
  * exclusive, nobody asks how fast an engine is.
  */
-#include <linux/ktime.h>
 #include <linux/math64.h>
-#include <linux/mm.h>
-#include <linux/sizes.h>
 
 #include "engine.h"
 

@@ -57,13 +57,6 @@
  * administrator decides by enabling the engine.
  */
 #include <linux/delay.h>
-#include <linux/ktime.h>
-#include <linux/mm.h>
-#include <linux/sched.h>
-#include <linux/sizes.h>
-#include <linux/spinlock.h>
-#include <linux/srcu.h>
-#include <linux/wait.h>
 
 #include "engine.h"
 
@@ -71,10 +64,7 @@
 #define SPIN_NS		(20 * NSEC_PER_USEC)
 
 /* Of timeout_ms, what an engine has before it is asked to stop. */
-static unsigned int stop_after(unsigned int ms)
-{
-	return ms - ms / 4;
-}
+#define STOP_AFTER(ms)	((ms) - (ms) / 4)
 
 static bool engine_suits(const struct migrate_copy_engine *engine,
 			 const struct migrate_copy_info *info)
@@ -82,7 +72,7 @@ static bool engine_suits(const struct migrate_copy_engine *engine,
 	const struct migrate_copy_engine_ops *ops = engine->desc->ops;
 
 	if (READ_ONCE(engine->leaving) ||
-	    !(READ_ONCE(engine->reasons) & BIT(info->reason)) ||
+	    !(READ_ONCE(engine->use->reasons) & BIT(info->reason)) ||
 	    info->pages * (PAGE_SIZE / SZ_1K) < READ_ONCE(engine->min_kb))
 		return false;
 	return !ops->can_copy || ops->can_copy(engine->priv, info);
@@ -92,17 +82,11 @@ static void offload_init(struct migrate_copy_offload *o,
 			 struct migrate_copy_job *job,
 			 const struct migrate_copy_info *info)
 {
+	memset(o, 0, offsetof(struct migrate_copy_offload, failed));
 	o->job = job;
 	o->info = info;
-	o->cpus = 0;
-	o->nr_shares = 0;
-	o->exclusive = false;
 	init_waitqueue_head(&o->wait);
 	spin_lock_init(&o->lock);
-	o->inflight = 0;
-	o->pages = 0;
-	o->lost_pages = 0;
-	o->nr_failed = 0;
 }
 
 /* Under SRCU until the job is through. */
@@ -116,17 +100,15 @@ static void offload_find_engines(struct migrate_copy_offload *o)
 
 		if (o->nr_shares == MAX_SHARES)
 			break;
-		if (!READ_ONCE(engine->offloading))
+		if (!READ_ONCE(engine->use->offloading))
 			continue;
 		if (!engine_suits(engine, o->info)) {
 			copy_engine_count(engine, ENGINE_REFUSED, 1);
 			continue;
 		}
 		share->engine = engine;
+		share->info = o->info;
 		share->offload = o;
-		share->inflight = 0;
-		share->returned = 0;
-		share->progress_ns = 0;
 		share->open = true;
 		INIT_LIST_HEAD(&share->node);
 		o->exclusive |= READ_ONCE(engine->exclusive);
@@ -136,46 +118,48 @@ static void offload_find_engines(struct migrate_copy_offload *o)
 
 static void offload_start_engines(struct migrate_copy_offload *o)
 {
-	unsigned int i = 0;
+	unsigned int i, started = 0;
 
-	while (i < o->nr_shares) {
-		struct migrate_copy_share *share = &o->shares[i];
-		struct migrate_copy_engine *engine = share->engine;
+	o->exclusive = false;
+	for (i = 0; i < o->nr_shares; i++) {
+		struct migrate_copy_engine *engine = o->shares[i].engine;
+		/* One that does not start knows nothing of it. */
+		struct migrate_copy_share *share = &o->shares[started];
 
+		share->engine = engine;
 		if (copy_engine_too_slow(o, engine)) {
 			copy_engine_passed_over(engine);
 		} else if (engine->desc->ops->start(engine->priv, share)) {
 			copy_engine_count(engine, ENGINE_JOBS, 1);
-			i++;
+			o->exclusive |= READ_ONCE(engine->exclusive);
+			started++;
 			continue;
 		}
 		copy_engine_count(engine, ENGINE_REFUSED, 1);
-		/* It knows nothing of the share: the next one can have it. */
-		o->nr_shares--;
-		if (i < o->nr_shares)
-			share->engine = o->shares[o->nr_shares].engine;
 	}
+	o->nr_shares = started;
 }
 
 /*
  * Wait until no chunk of a share is in flight, until that many ms after the share's
- * last progress: what there is from here on counts if the engine is alone at it.
- * Returns false when that takes too long.
+ * last progress: what there is from here on counts if the engine is alone at it, but
+ * for no longer than four times that. Returns false when that takes too long.
  */
 static bool share_wait(struct migrate_copy_share *share, unsigned int ms, bool alone)
 {
 	struct migrate_copy_offload *o = share->offload;
+	u64 most = ms * (u64)NSEC_PER_MSEC, start = ktime_get_ns(), ns, end;
 	u64 progress = READ_ONCE(share->progress_ns);
-	u64 spin_end = ktime_get_ns() + SPIN_NS, ns, end;
 
-	while (READ_ONCE(share->inflight)) {
+	/* Pairs with the release in migrate_copy_chunk_claim(). */
+	while (smp_load_acquire(&share->inflight)) {
 		if (alone)
 			progress = READ_ONCE(share->progress_ns);
-		end = progress + ms * (u64)NSEC_PER_MSEC;
+		end = min(progress + most, start + 4 * most);
 		ns = ktime_get_ns();
 		if (ns >= end)
 			return !READ_ONCE(share->inflight);
-		if (!alone && ns < spin_end)
+		if (!alone && ns < start + SPIN_NS)
 			cpu_relax();
 		else
 			wait_event_timeout(o->wait, !READ_ONCE(share->inflight),
@@ -191,18 +175,8 @@ static void offload_leave_to_engines(struct migrate_copy_offload *o)
 
 	for (i = 0; i < o->nr_shares; i++) {
 		ms = READ_ONCE(o->shares[i].engine->timeout_ms);
-		share_wait(&o->shares[i], stop_after(ms), true);
+		share_wait(&o->shares[i], STOP_AFTER(ms), true);
 	}
-}
-
-static void offload_close(struct migrate_copy_offload *o)
-{
-	unsigned int i;
-
-	spin_lock_irq(&o->lock);
-	for (i = 0; i < o->nr_shares; i++)
-		o->shares[i].open = false;
-	spin_unlock_irq(&o->lock);
 }
 
 static void share_end(struct migrate_copy_share *share)
@@ -211,7 +185,7 @@ static void share_end(struct migrate_copy_share *share)
 	const struct migrate_copy_engine_ops *ops = engine->desc->ops;
 	unsigned int ms = READ_ONCE(engine->timeout_ms);
 
-	if (!share_wait(share, stop_after(ms), false)) {
+	if (!share_wait(share, STOP_AFTER(ms), false)) {
 		copy_engine_count(engine, ENGINE_TIMEOUTS, 1);
 		if (ops->stop && ops->stop(engine->priv, share))
 			share_wait(share, ms, false);
@@ -230,7 +204,10 @@ static void offload_end_engines(struct migrate_copy_offload *o)
 {
 	unsigned int i;
 
-	offload_close(o);
+	spin_lock_irq(&o->lock);
+	for (i = 0; i < o->nr_shares; i++)
+		o->shares[i].open = false;
+	spin_unlock_irq(&o->lock);
 	for (i = 0; i < o->nr_shares; i++)
 		share_end(&o->shares[i]);
 	/* Let whoever ended the last chunk leave. */
@@ -304,7 +281,8 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 	}
 	offload_start_engines(&o);
 	if (!shared) {
-		offload_leave_to_engines(&o);
+		if (o.exclusive)
+			offload_leave_to_engines(&o);
 		/* They have not begun, or have stopped too soon. */
 		shared = copy_job_rest(job);
 		if (shared)

@@ -11,11 +11,6 @@
  * the hardware stop it ends the quarantine, and the last reference frees the
  * folio. What the late transfer reads is of no interest to anybody.
  */
-#include <linux/bitops.h>
-#include <linux/mm.h>
-#include <linux/module.h>
-#include <linux/spinlock.h>
-#include <linux/wait_bit.h>
 
 #include "engine.h"
 
@@ -65,7 +60,7 @@ void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk)
 		chunk_visit_dst(chunk, folio_get);
 	spin_lock_irqsave(&quarantine_lock, flags);
 	list_add(&chunk->quarantine, &quarantine);
-	atomic_inc(&chunk->engine->quarantined);
+	copy_engine_count(chunk->engine, ENGINE_QUARANTINED, 1);
 	spin_unlock_irqrestore(&quarantine_lock, flags);
 
 	spin_lock_irqsave(&o->lock, flags);
@@ -95,8 +90,8 @@ void migrate_copy_chunk_stopped(struct migrate_copy_chunk *chunk)
 	if (chunk->held)
 		chunk_visit_dst(chunk, folio_put);
 	/* The engine may go with the last one. */
-	if (atomic_dec_and_test(&engine->quarantined))
-		wake_up_var(&engine->quarantined);
+	if (atomic_long_dec_and_test(&engine->stats[ENGINE_QUARANTINED]))
+		wake_up_var(&engine->stats[ENGINE_QUARANTINED]);
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_stopped);
 

@@ -3,20 +3,11 @@
  * Copy engines: how they come and go, and their directories in
  * /sys/kernel/mm/migrate_copy/engines/.
  */
-#include <linux/bitops.h>
 #include <linux/cleanup.h>
 #include <linux/cpumask.h>
-#include <linux/jump_label.h>
-#include <linux/kobject.h>
 #include <linux/kstrtox.h>
 #include <linux/migrate.h>
-#include <linux/module.h>
-#include <linux/mutex.h>
-#include <linux/rculist.h>
-#include <linux/sizes.h>
 #include <linux/slab.h>
-#include <linux/srcu.h>
-#include <linux/wait_bit.h>
 
 #include "engine.h"
 
@@ -41,7 +32,8 @@ static DEFINE_MUTEX(engines_lock);
 #define NR_ROOMS	16U
 
 /* Allocated before an engine may be used, and kept: somebody may have them. */
-static struct migrate_copy_room *rooms[NR_ROOMS];
+static struct migrate_copy_room *rooms;
+static unsigned int nr_rooms;
 static unsigned long rooms_used;
 
 static struct migrate_copy_engine *to_engine(struct kobject *kobj)
@@ -51,18 +43,12 @@ static struct migrate_copy_engine *to_engine(struct kobject *kobj)
 
 static void rooms_alloc(void)
 {
-	struct migrate_copy_room *room;
-	unsigned int i, nr = min(num_possible_cpus(), NR_ROOMS);
-
 	lockdep_assert_held(&engines_lock);
-	for (i = 0; i < nr && !rooms[i]; i++) {
-		room = kvmalloc_obj(*room);
-		if (!room)
-			break;
-		room->nr = i;
-		/* Pairs with the acquire in migrate_copy_room_get(). */
-		smp_store_release(&rooms[i], room);
-	}
+	nr_rooms = min(num_possible_cpus(), NR_ROOMS);
+	/* Pairs with the acquire in migrate_copy_room_get(). */
+	if (!rooms)
+		smp_store_release(&rooms, kvmalloc_array(nr_rooms, sizeof(*rooms),
+							 GFP_KERNEL));
 }
 
 /**
@@ -74,14 +60,15 @@ static void rooms_alloc(void)
  */
 struct migrate_copy_room *migrate_copy_room_get(void)
 {
-	struct migrate_copy_room *room;
+	/* Pairs with the release in rooms_alloc(). */
+	struct migrate_copy_room *room = smp_load_acquire(&rooms);
 	unsigned int i;
 
-	for (i = 0; i < NR_ROOMS; i++) {
-		/* Pairs with the release in rooms_alloc(). */
-		room = smp_load_acquire(&rooms[i]);
-		if (room && !test_and_set_bit_lock(i, &rooms_used))
+	for (i = 0; room && i < nr_rooms; i++, room++) {
+		if (!test_and_set_bit_lock(i, &rooms_used)) {
+			room->nr = i;
 			return room;
+		}
 	}
 	return NULL;
 }
@@ -113,8 +100,8 @@ bool __migrate_copy_may_offload(int reason)
 	idx = srcu_read_lock(&copy_engines_srcu);
 	list_for_each_entry_srcu(engine, &copy_engines, node,
 				 srcu_read_lock_held(&copy_engines_srcu))
-		may |= READ_ONCE(engine->offloading) &&
-		       READ_ONCE(engine->reasons) & BIT(reason);
+		may |= READ_ONCE(engine->use->offloading) &&
+		       READ_ONCE(engine->use->reasons) & BIT(reason);
 	srcu_read_unlock(&copy_engines_srcu, idx);
 	return may;
 }
@@ -132,13 +119,13 @@ bool __migrate_copy_may_offload(int reason)
 void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable)
 {
 	guard(mutex)(&engines_lock);
-	if (engine->offloading == enable)
+	if (engine->use->offloading == enable)
 		return;
 	if (enable) {
 		rooms_alloc();
 		copy_engine_forget(engine);
 	}
-	WRITE_ONCE(engine->offloading, enable);
+	WRITE_ONCE(engine->use->offloading, enable);
 	if (enable)
 		static_branch_inc(&migrate_copy_offload_key);
 	else
@@ -146,37 +133,10 @@ void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable)
 }
 EXPORT_SYMBOL_GPL(migrate_copy_engine_enable);
 
-/**
- * migrate_copy_engine_enabled() - May jobs use an engine?
- * @engine: The engine.
- *
- * Context: Any.
- * Return: true if so.
- */
-bool migrate_copy_engine_enabled(const struct migrate_copy_engine *engine)
-{
-	return READ_ONCE(engine->offloading);
-}
-EXPORT_SYMBOL_GPL(migrate_copy_engine_enabled);
-
-/**
- * migrate_copy_engine_reasons() - What an engine is used for.
- * @engine: The engine.
- *
- * Context: Any.
- * Return: Where there is one bit for each migrate_reason. It can be changed at any
- * time.
- */
-unsigned long *migrate_copy_engine_reasons(struct migrate_copy_engine *engine)
-{
-	return &engine->reasons;
-}
-EXPORT_SYMBOL_GPL(migrate_copy_engine_reasons);
-
 static ssize_t offloading_show(struct kobject *kobj, struct kobj_attribute *attr,
 			       char *buf)
 {
-	return sysfs_emit(buf, "%d\n", READ_ONCE(to_engine(kobj)->offloading));
+	return sysfs_emit(buf, "%d\n", READ_ONCE(to_engine(kobj)->use->offloading));
 }
 
 static ssize_t offloading_store(struct kobject *kobj,
@@ -196,13 +156,14 @@ static struct kobj_attribute offloading_attr = __ATTR_RW(offloading);
 static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
 			    char *buf)
 {
-	return migrate_copy_reasons_print(READ_ONCE(to_engine(kobj)->reasons), buf);
+	return migrate_copy_reasons_print(READ_ONCE(to_engine(kobj)->use->reasons),
+					  buf);
 }
 
 static ssize_t reasons_store(struct kobject *kobj, struct kobj_attribute *attr,
 			     const char *buf, size_t count)
 {
-	return migrate_copy_reasons_parse(buf, &to_engine(kobj)->reasons) ?: count;
+	return migrate_copy_reasons_parse(buf, &to_engine(kobj)->use->reasons) ?: count;
 }
 
 static struct kobj_attribute reasons_attr = __ATTR_RW(reasons);
@@ -221,61 +182,47 @@ struct engine_knob {
 	unsigned int max;
 };
 
-static unsigned int *knob_value(struct kobject *kobj,
-				const struct engine_knob *knob)
-{
-	return (void *)to_engine(kobj) + knob->offset;
-}
-
 static ssize_t knob_show(struct kobject *kobj, struct kobj_attribute *attr,
 			 char *buf)
 {
 	struct engine_knob *knob = container_of(attr, struct engine_knob, attr);
+	unsigned int *place = (void *)to_engine(kobj) + knob->offset;
 
-	return sysfs_emit(buf, "%u\n", READ_ONCE(*knob_value(kobj, knob)));
+	return sysfs_emit(buf, "%u\n", READ_ONCE(*place));
 }
 
 static ssize_t knob_store(struct kobject *kobj, struct kobj_attribute *attr,
 			  const char *buf, size_t count)
 {
 	struct engine_knob *knob = container_of(attr, struct engine_knob, attr);
+	unsigned int *place = (void *)to_engine(kobj) + knob->offset;
 	unsigned int value;
 
 	if (kstrtouint(buf, 10, &value) || value < knob->min || value > knob->max)
 		return -EINVAL;
-	WRITE_ONCE(*knob_value(kobj, knob), value);
+	WRITE_ONCE(*place, value);
 	return count;
 }
 
-enum { KNOB_EXCLUSIVE, KNOB_MIN_KB, KNOB_CHUNK_KB, KNOB_TIMEOUT_MS };
+#define KNOB(_name, _min, _max) {					\
+	__ATTR(_name, 0644, knob_show, knob_store),			\
+	offsetof(struct migrate_copy_engine, _name), _min, _max		\
+}
 
 static struct engine_knob knobs[] = {
-	[KNOB_EXCLUSIVE] = {
-		__ATTR(exclusive, 0644, knob_show, knob_store),
-		offsetof(struct migrate_copy_engine, exclusive), 0, 1
-	},
-	[KNOB_MIN_KB] = {
-		__ATTR(min_kb, 0644, knob_show, knob_store),
-		offsetof(struct migrate_copy_engine, min_kb), 0, UINT_MAX
-	},
-	[KNOB_CHUNK_KB] = {
-		__ATTR(chunk_kb, 0644, knob_show, knob_store),
-		offsetof(struct migrate_copy_engine, chunk_kb),
-		MIGRATE_COPY_MIN_CHUNK_KB, MIGRATE_COPY_MAX_CHUNK_KB
-	},
-	[KNOB_TIMEOUT_MS] = {
-		__ATTR(timeout_ms, 0644, knob_show, knob_store),
-		offsetof(struct migrate_copy_engine, timeout_ms), 1, MAX_TIMEOUT_MS
-	},
+	KNOB(exclusive, 0, 1),
+	KNOB(min_kb, 0, UINT_MAX),
+	KNOB(chunk_kb, MIGRATE_COPY_MIN_CHUNK_KB, MIGRATE_COPY_MAX_CHUNK_KB),
+	KNOB(timeout_ms, 1, MAX_TIMEOUT_MS),
 };
 
 static struct attribute *engine_attrs[] = {
 	&offloading_attr.attr,
 	&reasons_attr.attr,
-	&knobs[KNOB_EXCLUSIVE].attr.attr,
-	&knobs[KNOB_MIN_KB].attr.attr,
-	&knobs[KNOB_CHUNK_KB].attr.attr,
-	&knobs[KNOB_TIMEOUT_MS].attr.attr,
+	&knobs[0].attr.attr,
+	&knobs[1].attr.attr,
+	&knobs[2].attr.attr,
+	&knobs[3].attr.attr,
 	NULL
 };
 
@@ -283,35 +230,39 @@ static const struct attribute_group engine_group = {
 	.attrs = engine_attrs,
 };
 
-/* What is counted, and what is known. */
-enum { FILE_QUARANTINED = ENGINE_NR_STATS, FILE_CHUNK_NS, FILE_CHUNK_PAGES, NR_FILES };
-
 static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 			 char *buf);
 
-static struct kobj_attribute stat_kobj_attrs[NR_FILES] = {
-	[ENGINE_JOBS]		= __ATTR(jobs, 0444, stat_show, NULL),
-	[ENGINE_REFUSED]	= __ATTR(refused, 0444, stat_show, NULL),
-	[ENGINE_CHUNKS]		= __ATTR(chunks, 0444, stat_show, NULL),
-	[ENGINE_BYTES]		= __ATTR(bytes, 0444, stat_show, NULL),
-	[ENGINE_FAILED]		= __ATTR(failed, 0444, stat_show, NULL),
-	[ENGINE_TIMEOUTS]	= __ATTR(timeouts, 0444, stat_show, NULL),
-	[ENGINE_LOST]		= __ATTR(lost, 0444, stat_show, NULL),
-	[FILE_QUARANTINED]	= __ATTR(quarantined, 0444, stat_show, NULL),
-	[FILE_CHUNK_NS]		= __ATTR(chunk_ns, 0444, stat_show, NULL),
-	[FILE_CHUNK_PAGES]	= __ATTR(chunk_pages, 0444, stat_show, NULL),
+#define STAT(_name)							\
+	(&((struct kobj_attribute)__ATTR(_name, 0444, stat_show, NULL)).attr)
+
+/* What is counted, and what is known. */
+enum { FILE_CHUNK_NS = ENGINE_NR_STATS, FILE_CHUNK_PAGES, NR_FILES };
+
+static struct attribute *engine_stat_attrs[] = {
+	[ENGINE_JOBS]		= STAT(jobs),
+	[ENGINE_REFUSED]	= STAT(refused),
+	[ENGINE_CHUNKS]		= STAT(chunks),
+	[ENGINE_BYTES]		= STAT(bytes),
+	[ENGINE_FAILED]		= STAT(failed),
+	[ENGINE_TIMEOUTS]	= STAT(timeouts),
+	[ENGINE_LOST]		= STAT(lost),
+	[ENGINE_QUARANTINED]	= STAT(quarantined),
+	[FILE_CHUNK_NS]		= STAT(chunk_ns),
+	[FILE_CHUNK_PAGES]	= STAT(chunk_pages),
+	[NR_FILES]		= NULL
 };
 
 static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 			 char *buf)
 {
 	struct migrate_copy_engine *engine = to_engine(kobj);
-	unsigned int file = attr - stat_kobj_attrs;
+	unsigned int file = 0;
 	long value;
 
-	if (file == FILE_QUARANTINED)
-		value = atomic_read(&engine->quarantined);
-	else if (file == FILE_CHUNK_NS)
+	while (engine_stat_attrs[file] != &attr->attr)
+		file++;
+	if (file == FILE_CHUNK_NS)
 		value = READ_ONCE(engine->chunk_ns);
 	else if (file == FILE_CHUNK_PAGES)
 		value = copy_engine_known_pages(engine);
@@ -319,20 +270,6 @@ static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 		value = atomic_long_read(&engine->stats[file]);
 	return sysfs_emit(buf, "%ld\n", value);
 }
-
-static struct attribute *engine_stat_attrs[] = {
-	&stat_kobj_attrs[ENGINE_JOBS].attr,
-	&stat_kobj_attrs[ENGINE_REFUSED].attr,
-	&stat_kobj_attrs[ENGINE_CHUNKS].attr,
-	&stat_kobj_attrs[ENGINE_BYTES].attr,
-	&stat_kobj_attrs[ENGINE_FAILED].attr,
-	&stat_kobj_attrs[ENGINE_TIMEOUTS].attr,
-	&stat_kobj_attrs[ENGINE_LOST].attr,
-	&stat_kobj_attrs[FILE_QUARANTINED].attr,
-	&stat_kobj_attrs[FILE_CHUNK_NS].attr,
-	&stat_kobj_attrs[FILE_CHUNK_PAGES].attr,
-	NULL
-};
 
 static const struct attribute_group engine_stat_group = {
 	.name = "stats",
@@ -360,31 +297,29 @@ static bool engine_name_taken(const char *name)
 {
 	struct migrate_copy_engine *engine;
 
-	list_for_each_entry(engine, &copy_engines, node) {
+	list_for_each_entry(engine, &copy_engines, node)
 		if (!strcmp(engine->desc->name, name))
 			return true;
-	}
 	return false;
 }
 
 static int engine_add(struct migrate_copy_engine *engine)
 {
-	int err;
+	int err = -ENODEV;
 
 	guard(mutex)(&engines_lock);
-	if (!engines_kobj)
-		return -ENODEV;
 	if (engine_name_taken(engine->desc->name))
 		return -EEXIST;
-
-	err = kobject_add(&engine->kobj, engines_kobj, "%s", engine->desc->name);
+	if (engines_kobj)
+		err = kobject_add(&engine->kobj, engines_kobj, "%s",
+				  engine->desc->name);
 	if (!err && engine->desc->groups)
 		err = sysfs_create_groups(&engine->kobj, engine->desc->groups);
-	if (err)
-		return err;
-	static_branch_inc(&migrate_copy_engine_key);
-	list_add_tail_rcu(&engine->node, &copy_engines);
-	return 0;
+	if (!err) {
+		static_branch_inc(&migrate_copy_engine_key);
+		list_add_tail_rcu(&engine->node, &copy_engines);
+	}
+	return err;
 }
 
 /**
@@ -419,7 +354,8 @@ migrate_copy_engine_register(const struct migrate_copy_engine_desc *desc,
 	engine->min_kb = DEFAULT_MIN_KB;
 	engine->chunk_kb = DEFAULT_CHUNK_KB;
 	engine->timeout_ms = DEFAULT_TIMEOUT_MS;
-	engine->reasons = ULONG_MAX;
+	engine->own_use.reasons = ULONG_MAX;
+	engine->use = desc->use ?: &engine->own_use;
 	kobject_init(&engine->kobj, &engine_ktype);
 	err = engine_add(engine);
 	if (err) {
@@ -442,6 +378,8 @@ EXPORT_SYMBOL_GPL(migrate_copy_engine_register);
  */
 void migrate_copy_engine_unregister(struct migrate_copy_engine *engine)
 {
+	atomic_long_t *quarantined = &engine->stats[ENGINE_QUARANTINED];
+
 	WRITE_ONCE(engine->leaving, true);
 	/* Ends what goes on in sysfs, which may need engines_lock. */
 	kobject_del(&engine->kobj);
@@ -450,7 +388,7 @@ void migrate_copy_engine_unregister(struct migrate_copy_engine *engine)
 		list_del_rcu(&engine->node);
 
 	synchronize_srcu(&copy_engines_srcu);
-	wait_var_event(&engine->quarantined, !atomic_read(&engine->quarantined));
+	wait_var_event(quarantined, !atomic_long_read(quarantined));
 	static_branch_dec(&migrate_copy_engine_key);
 	kobject_put(&engine->kobj);
 }

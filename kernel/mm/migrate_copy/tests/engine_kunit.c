@@ -55,6 +55,7 @@ struct fake {
 	struct migrate_copy_limits limits;
 	unsigned long job_pages;
 	struct migrate_copy_engine *engine;
+	struct migrate_copy_engine_use use;
 	struct migrate_copy_engine_desc desc;
 	struct migrate_copy_chunk chunks[MAX_CHUNKS];
 	struct work_struct work;
@@ -239,6 +240,8 @@ static struct fake *fake_alloc(struct kunit *test, const char *name,
 	INIT_WORK(&fake->work, fake_work);
 	fake->desc.name = name;
 	fake->desc.ops = &fake_ops;
+	fake->desc.use = &fake->use;
+	fake->use.reasons = ULONG_MAX;
 	fake->engine = migrate_copy_engine_register(&fake->desc, fake);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(fake->engine));
 	KUNIT_ASSERT_EQ(test, 0,
@@ -753,8 +756,7 @@ static void reasons(struct kunit *test)
 	struct fake *fake = fake_alloc(test, "kunit", COPY);
 	struct result result;
 
-	WRITE_ONCE(*migrate_copy_engine_reasons(fake->engine),
-		   ~BIT(MR_SYSCALL));
+	WRITE_ONCE(fake->use.reasons, ~BIT(MR_SYSCALL));
 	KUNIT_EXPECT_FALSE(test, migrate_copy_may_offload(MR_SYSCALL));
 	KUNIT_EXPECT_TRUE(test, migrate_copy_may_offload(MR_DEMOTION));
 	result = run_job(set, 0);

@@ -55,7 +55,7 @@ static size_t megabytes = 128;
 static unsigned int cycles = 100;
 
 static const char * const faults[] = {
-	"fail_transfer", "fail_delay", "fail_drop", "fail_duplicate",
+	"fail_transfer", "fail_delay", "fail_abort", "fail_drop", "fail_duplicate",
 	"fail_prep", "fail_submit", "fail_terminate", "fail_device",
 };
 
@@ -110,6 +110,8 @@ static const struct trouble {
 	{ "transfers are late", "fail_delay", 1, NULL, "lost", true, 2, false },
 	{ "transfers are late, and terminated", "fail_delay", 1, NULL, "timeouts",
 	  true, 2, true },
+	{ "transfers are aborted and go on", "fail_abort", 1, NULL, "lost", true, 2,
+	  false },
 	{ "transfers are late and go on", "fail_delay", 1, "fail_terminate",
 	  "lost", true, 2, true },
 	{ "a device halts", "fail_device", 1, NULL, "timeouts", true, 2, false },
@@ -190,7 +192,7 @@ static void faults_clear(void)
 	require(!file_write(FAULT_DIR "/revive", "1"), "cannot revive");
 }
 
-/* Channels that were given up are not used again unless somebody asks. */
+/* Channels as new: those that failed are left alone for a while. */
 static void channels_renew(void)
 {
 	int try;
@@ -199,19 +201,28 @@ static void channels_renew(void)
 	for (try = 0; try < 50; try++) {
 		engine_set("channels", 0);
 		engine_set("channels", channels);
-		if (engine_get("channels_live") == channels)
+		if (engine_get("channels") == channels)
 			return;
 		usleep(100000);
 	}
 	die("%llu channels only",
-	    (unsigned long long)engine_get("channels_live"));
+	    (unsigned long long)engine_get("channels"));
 }
 
 /* Whatever went wrong before, the engine is tried as if it were new. */
-static void tried_anew(void)
+static void tried_again(void)
 {
 	engine_set("offloading", 0);
 	engine_set("offloading", 1);
+}
+
+/* A list of drivers and so on, of dcbm. */
+static void list_set(const char *knob, const char *names)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), DCBM_PARAM_DIR "/%s", knob);
+	require(!file_write(path, names), "cannot write %s", path);
 }
 
 static void engine_setup(const struct trouble *trouble)
@@ -219,12 +230,12 @@ static void engine_setup(const struct trouble *trouble)
 	mode_enter(MODE_BATCH);
 	faults_clear();
 	file_write_number(PARAM_DIR "/delay_ms", DELAY_MS);
-	tried_anew();
+	tried_again();
 	engine_set("min_kb", 0);
 	engine_set("timeout_ms", trouble->fault ? TIMEOUT_MS : 5000);
 	engine_set("exclusive", trouble->exclusive);
 	engine_set("depth", trouble->depth);
-	engine_set("terminate", trouble->terminate);
+	list_set("terminate", trouble->terminate ? "softdma" : "none");
 	channels_renew();
 }
 
@@ -294,7 +305,7 @@ static void move_on(struct region *r, const struct trouble *trouble, size_t tota
 		to = tmp;
 		if (trouble->fault)
 			file_write(FAULT_DIR "/revive", "1");
-		if (trouble->fault && engine_get("channels_live") < channels)
+		if (trouble->fault && engine_get("channels") < channels)
 			channels_renew();
 	}
 	reader.stop = true;
@@ -360,7 +371,7 @@ static void test_trouble(const void *arg)
 		if (i >= nr && has_copied(trouble, bytes, evidence))
 			break;
 		if (i >= nr)
-			tried_anew();
+			tried_again();
 		region_make(&r, &kinds[i % nr], from, false);
 		move_on(&r, trouble, megabytes * MB / nr);
 		region_free(&r);
@@ -628,11 +639,11 @@ static void test_knobs(const void *arg)
 		{ ENGINES_DIR "/dcbm", "channels", "2", "2", "65" },
 		{ DCBM_PARAM_DIR, "nr_dma_chan", "3", "3", "65" },
 		{ DCBM_PARAM_DIR, "offloading", "1", "1", "x" },
-		{ DCBM_PARAM_DIR, "reason_mask", "0xff", "0xff", "x" },
+		{ DCBM_PARAM_DIR, "reason_mask", "0xff", "255", "x" },
 		{ DCBM_PARAM_DIR, "depth", "3", "3", "5" },
-		{ DCBM_PARAM_DIR, "descriptors", "9", "9", "0" },
 		{ DCBM_PARAM_DIR, "near_only", "0", "N", "-" },
-		{ DCBM_PARAM_DIR, "terminate", "0", "N", "-" },
+		{ DCBM_PARAM_DIR, "terminate", " softdma", "softdma", " " },
+		{ DCBM_PARAM_DIR, "poll", "dma0chan0 a", "dma0chan0 a", "" },
 	};
 	char path[128], text[128], device[64], channel[64];
 	unsigned int has;
@@ -655,63 +666,27 @@ static void test_knobs(const void *arg)
 	/* Only the devices that were named; those that are not there give none. */
 	require(!file_write(DCBM_PARAM_DIR "/devices", "nothing-like-this"),
 		"cannot write devices");
-	require(!engine_get("channels_live"), "a device that was not named");
+	require(!engine_get("channels"), "a device that was not named");
 	require(status_find(channel, text, sizeof(text)) &&
 		strstr(text, "not among the devices"), "nobody says why: %s", text);
 	snprintf(text, sizeof(text), "nothing, %s\n", device);
 	require(!file_write(DCBM_PARAM_DIR "/devices", text),
 		"cannot write devices");
-	require(engine_get("channels_live") == (has < 3 ? has : 3),
+	require(engine_get("channels") == (has < 3 ? has : 3),
 		"not of the device named, %s", device);
 	require(!file_write(DCBM_PARAM_DIR "/devices", channel),
 		"cannot write devices");
-	require(engine_get("channels_live") == 1, "not the channel named, %s",
+	require(engine_get("channels") == 1, "not the channel named, %s",
 		channel);
 	require(!file_write(DCBM_PARAM_DIR "/devices", "any"),
 		"cannot write devices");
-}
-
-/* Channels that were given up stay so until somebody asks for them. */
-static void test_retired(const void *arg)
-{
-	const struct trouble *trouble = arg;
-	uint64_t before, retired = 0;
-	struct region r;
-	int i;
-
-	if (!can_fail())
-		skip("no fault injection");
-	prepare(trouble, &little, &r);
-	/* All there are: there is no other one to take instead. */
-	engine_set("channels", MAX_CHANNELS);
-	before = count("retired");
-	fault_set("fail_transfer", 100);
-	for (i = 0; i < 500 && retired < 2 * SOFT_CHANNELS; i++) {
-		move_on(&r, trouble, 2 * r.size);
-		/* They are left alone for longer and longer. */
-		usleep(20000);
-		retired = count("retired") - before;
-	}
-	require(retired == 2 * SOFT_CHANNELS, "%llu channels were given up",
-		(unsigned long long)retired);
-	faults_clear();
-	for (i = 0; i < 15; i++) {
-		move_on(&r, trouble, 2 * r.size);
-		require(!engine_get("channels_live"), "they are used again");
-		usleep(100000);
-	}
-	engine_set("channels", MAX_CHANNELS);
-	require(engine_get("channels_live") == 2 * SOFT_CHANNELS,
-		"they do not come back");
-	channels_renew();
-	region_free(&r);
 }
 
 /* Channels that have no descriptors for a while are left alone, and then used. */
 static void test_shortage(const void *arg)
 {
 	const struct trouble *trouble = arg;
-	uint64_t retired, rejected, bytes;
+	uint64_t rejected, bytes;
 	time_t end;
 	struct region r;
 	int i;
@@ -720,20 +695,17 @@ static void test_shortage(const void *arg)
 		skip("no fault injection");
 	prepare(trouble, &little, &r);
 	end = time(NULL) + 2;
-	retired = count("retired");
 	rejected = count("rejected");
 	fault_set("fail_prep", 100);
-	/* Some of the four seconds after which they are given up. */
 	for (i = 0; i < 20 && time(NULL) < end; i++)
 		move_on(&r, trouble, 2 * r.size);
 	faults_clear();
 	rejected = count("rejected") - rejected;
 	ksft_print_msg("%llu rejected\n", (unsigned long long)rejected);
 	require(rejected, "nothing was short");
-	require(count("retired") == retired, "channels were given up");
 	bytes = engine_get("stats/bytes");
-	/* Nobody waits for longer than two seconds. */
-	for (i = 0; i < 50 && engine_get("stats/bytes") == bytes; i++) {
+	/* Nobody waits for longer than four seconds. */
+	for (i = 0; i < 70 && engine_get("stats/bytes") == bytes; i++) {
 		usleep(100000);
 		move_on(&r, trouble, 2 * r.size);
 	}
@@ -772,16 +744,16 @@ static void test_unbind(const void *arg)
 		/* Those that are requested now must be of the other device. */
 		engine_set("channels", 0);
 		engine_set("channels", MAX_CHANNELS);
-		require(engine_get("channels_live") == SOFT_CHANNELS,
+		require(engine_get("channels") == SOFT_CHANNELS,
 			"%llu channels of one device",
-			(unsigned long long)engine_get("channels_live"));
+			(unsigned long long)engine_get("channels"));
 		move_on(&r, trouble, 2 * r.size);
 		require(waitpid(mover, &i, 0) == mover && !i, "the mover failed");
 
 		require(!file_write(DRIVER_DIR "/bind", "softdma.0"),
 			"cannot bind: %s", strerror(errno));
 		engine_set("channels", MAX_CHANNELS);
-		require(engine_get("channels_live") == 2 * SOFT_CHANNELS,
+		require(engine_get("channels") == 2 * SOFT_CHANNELS,
 			"channels do not come back");
 		bytes = engine_get("stats/bytes");
 		move_on(&r, trouble, 2 * r.size);
@@ -797,6 +769,7 @@ static void test_unbind(const void *arg)
  * @params: What softdma is told.
  * @fault: What is injected, too; NULL for nothing.
  * @percent: For how many descriptors.
+ * @poll: What dcbm is told of it: the channels that are asked; NULL for none.
  * @check: What is expected after memory was moved, besides that it is right.
  */
 struct peculiar {
@@ -804,6 +777,7 @@ struct peculiar {
 	const char *params;
 	const char *fault;
 	unsigned int percent;
+	const char *poll;
 	void (*check)(void);
 };
 
@@ -839,7 +813,7 @@ static void check_refused(void)
 {
 	char text[128];
 
-	require(!engine_get("channels_live") && !count("bytes"),
+	require(!engine_get("channels") && !count("bytes"),
 		"it needs bounce buffers");
 	require(status_find("dma", text, sizeof(text)) &&
 		strstr(text, "needs bounce buffers"), "nobody says why: %s", text);
@@ -858,23 +832,41 @@ static void check_halted(void)
 	require(now() - start < 5, "to unload takes %f s", now() - start);
 }
 
+/* Whoever asks: what was lost is reported, and its pages come back. */
+static void check_silent(void)
+{
+	require(!count("bytes") && count("lost"), "nobody has asked, and it reported");
+	list_set("poll", "softdma");
+}
+
 static const struct peculiar peculiars[] = {
-	{ "segments of 64 KB", "seg_kb=64", NULL, 0, check_chunks },
-	{ "segments of one page", "seg_kb=4", NULL, 0, check_copied },
-	{ "a boundary at 64 KB", "boundary_kb=64", NULL, 0, check_copied },
-	{ "out of order", "no_order=1 coalesce=1 bandwidth_mb=20", NULL, 0,
+	{ "segments of 64 KB", "seg_kb=64", NULL, 0, NULL, check_chunks },
+	{ "segments of one page", "seg_kb=4", NULL, 0, NULL, check_copied },
+	{ "a boundary at 64 KB", "boundary_kb=64", NULL, 0, NULL, check_copied },
+	{ "out of order", "no_order=1 coalesce=1 bandwidth_mb=20", NULL, 0, NULL,
 	  check_punctual },
-	{ "reported together", "coalesce=1", NULL, 0, check_punctual },
-	{ "out of order, some are late", "no_order=1 coalesce=1", "fail_delay", 2,
+	{ "reported together", "coalesce=1", NULL, 0, "softdma", check_punctual },
+	{ "reported together, some fail", "coalesce=1", "fail_transfer", 20, "softdma",
+	  check_copied },
+	{ "reported together, nobody asks", "coalesce=1", "fail_transfer", 20, NULL,
+	  check_copied },
+	{ "out of order, some are late", "no_order=1 coalesce=1", "fail_delay", 2, NULL,
 	  check_lost },
-	{ "four descriptors, reported together", "queue=4 coalesce=1", NULL, 0,
+	{ "four descriptors, reported together", "queue=4 coalesce=1", NULL, 0, NULL,
 	  check_punctual },
-	{ "four descriptors, for which one waits", "queue=4 block=1", NULL, 0,
+	{ "four descriptors, for which one waits", "queue=4 block=1", NULL, 0, NULL,
 	  check_punctual },
 	{ "it halts while one waits for a descriptor", "queue=4 block=1",
-	  "fail_device", 2, check_halted },
-	{ "it goes on when terminated", "loose=1", "fail_delay", 2, check_lost },
-	{ "it needs bounce buffers", "mask_bits=24", NULL, 0, check_refused },
+	  "fail_device", 2, NULL, check_halted },
+	{ "it goes on when terminated", "loose=1", "fail_delay", 2, NULL, check_lost },
+	{ "it needs bounce buffers", "mask_bits=24", NULL, 0, NULL, check_refused },
+	{ "it reports when asked", "silent=1", NULL, 0, "softdma", check_punctual },
+	{ "it reports when asked, four descriptors", "silent=1 queue=4", NULL, 0, "any",
+	  check_punctual },
+	{ "it reports when asked, which nobody does", "silent=1", NULL, 0, NULL,
+	  check_silent },
+	{ "it reports when asked, some are late", "silent=1", "fail_delay", 2,
+	  "softdma.0 softdma.1", check_lost },
 };
 
 /* Modules as they are for other tests. */
@@ -905,9 +897,11 @@ static void test_peculiar(const void *arg)
 	file_write_number(PARAM_DIR "/delay_ms", DELAY_MS);
 	engine_set("min_kb", 0);
 	engine_set("chunk_kb", 2048);
-	engine_set("timeout_ms", what->fault ? TIMEOUT_MS : 5000);
+	engine_set("timeout_ms", what->fault || what->check == check_silent ?
+		   TIMEOUT_MS : 5000);
 	engine_set("exclusive", 1);
 	engine_set("depth", 4);
+	list_set("poll", what->poll ?: "none");
 	engine_set("channels", channels);
 	engine_set("offloading", 1);
 	if (what->fault)
@@ -925,7 +919,8 @@ static void test_peculiar(const void *arg)
 			pattern_fill(r.map, r.size, r.seed, 0, 0);
 			/* Where all destinations were late, pages stay. */
 			for (try = 0; try < TRIES && region_move_pages(&r, a, b); try++)
-				require(what->fault, "%s: did not move", kind->name);
+				require(what->fault || what->check == check_silent,
+					"%s: did not move", kind->name);
 			require(region_on_node(&r, b), "%s: did not move",
 				kind->name);
 			require(region_intact(&r), "%s: wrong after %zu MB",
@@ -1008,7 +1003,7 @@ static void test_threads(const void *arg)
 		engine_set("exclusive", i % 2);
 		/* Nobody waits for threads that run too late to begin. */
 		for (try = 0, bytes = 0; try < 20 && !bytes; try++) {
-			tried_anew();
+			tried_again();
 			bytes = engine_get("stats/bytes");
 			move_on(&r, trouble, 2 * r.size);
 			bytes = engine_get("stats/bytes") - bytes;
@@ -1042,7 +1037,7 @@ static void setup(void)
 	if (softdma_path)
 		return;
 	if (file_write_number(ENGINES_DIR "/dcbm/channels", MAX_CHANNELS) ||
-	    file_read_number(ENGINES_DIR "/dcbm/channels_live", &live) || !live)
+	    file_read_number(ENGINES_DIR "/dcbm/channels", &live) || !live)
 		ksft_exit_skip("no channels that copy memory\n");
 	channels = live;
 	ksft_print_msg("%u channels\n", channels);
@@ -1084,7 +1079,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < nr; i++)
 		planned += applies(&troubles[i]);
 	planned += applies(&lossy);
-	planned += softdma_path ? 5 + ARRAY_SIZE(peculiars) : 0;
+	planned += softdma_path ? 4 + ARRAY_SIZE(peculiars) : 0;
 	tests_start(planned);
 	setup();
 	test_run("knobs of the engine", TIMEOUT, test_knobs, NULL);
@@ -1101,8 +1096,6 @@ int main(int argc, char **argv)
 			test_run(peculiars[i].name, TIMEOUT + megabytes,
 				 test_peculiar, &peculiars[i]);
 		test_run("unmapped with interrupts enabled", TIMEOUT, test_unmap,
-			 &troubles[1]);
-		test_run("channels stay given up", TIMEOUT, test_retired,
 			 &troubles[1]);
 		test_run("channels are short of descriptors", TIMEOUT,
 			 test_shortage, &troubles[1]);

@@ -62,7 +62,7 @@ static void random_knob(void)
 		{ MT_PAGE_COPY, "0", "1", "2", "1" },
 		{ KNOB_DIR "/costs/calibrate", "1", "1", "1", "1" },
 		{ DCBM_PARAM_DIR "/depth", "1", "2", "3", "4" },
-		{ DCBM_PARAM_DIR "/descriptors", "1", "4", "32", "128" },
+		{ DCBM_PARAM_DIR "/poll", "none", "any", "softdma", "softdma.0" },
 		{ DCBM_PARAM_DIR "/near_only", "0", "1", "1", "1" },
 		{ DCBM_PARAM_DIR "/reason_mask", "0", "0x10", "0xfff", "0xfff" },
 	};
@@ -245,7 +245,7 @@ void engines_load(void)
 	if (softdma_path)
 		module_load(softdma_path, "channels=4 seg_kb=64 coalesce=1");
 	if (dcbm_path)
-		module_load(dcbm_path, "terminate=1");
+		module_load(dcbm_path, "terminate=softdma");
 	if (mtcopy_path)
 		module_load(mtcopy_path, "");
 	file_write(ENGINES_DIR "/dcbm/channels", "4");
