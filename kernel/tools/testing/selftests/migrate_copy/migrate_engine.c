@@ -11,6 +11,9 @@
  * with it as often, and mtcopy. Tests with faults are skipped where the kernel has
  * no fault injection.
  *
+ * Where the kernel command line has swiotlb=force, no channel may be used, which is
+ * all that is tested then.
+ *
  * Without softdma the channels are those of the machine, all of them, which
  * nothing makes fail: they must copy what they are given.
  */
@@ -1018,6 +1021,15 @@ static void test_threads(const void *arg)
 	require(!module_unload("mtcopy"), "cannot unload: %s", strerror(errno));
 }
 
+/* Every device goes through bounce buffers, by swiotlb=force. */
+static bool all_bounce(void)
+{
+	char text[4096];
+
+	return !file_read("/proc/cmdline", text, sizeof(text)) &&
+	       strstr(text, "swiotlb=force");
+}
+
 static void setup(void)
 {
 	uint64_t live;
@@ -1055,6 +1067,9 @@ int main(int argc, char **argv)
 	static const struct trouble lossy = {
 		"", "fail_delay", 5, "fail_terminate", "lost", true, 2, true
 	};
+	static const struct peculiar bounced = {
+		"all memory is bounced", "", NULL, 0, NULL, check_refused
+	};
 	int opt;
 
 	while ((opt = getopt(argc, argv, "b:c:d:f:m:")) != -1) {
@@ -1075,6 +1090,13 @@ int main(int argc, char **argv)
 				   argv[0], "[-f softdma.ko] [-b MB] [-c CYCLES]");
 	if (!dcbm_path || !mtcopy_path)
 		ksft_exit_skip("needs -d dcbm.ko -m mtcopy.ko\n");
+
+	if (all_bounce() && softdma_path) {
+		tests_start(1);
+		setup();
+		test_run(bounced.name, TIMEOUT + megabytes, test_peculiar, &bounced);
+		tests_end();
+	}
 
 	for (i = 0; i < nr; i++)
 		planned += applies(&troubles[i]);
