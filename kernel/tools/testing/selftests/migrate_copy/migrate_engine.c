@@ -641,12 +641,12 @@ static void test_knobs(const void *arg)
 		{ ENGINES_DIR "/dcbm", "reasons", "demotion", "demotion", "love" },
 		{ ENGINES_DIR "/dcbm", "channels", "2", "2", "65" },
 		{ DCBM_PARAM_DIR, "nr_dma_chan", "3", "3", "65" },
-		{ DCBM_PARAM_DIR, "offloading", "1", "1", "x" },
+		{ DCBM_PARAM_DIR, "offloading", "1", "Y", "x" },
 		{ DCBM_PARAM_DIR, "reason_mask", "0xff", "255", "x" },
 		{ DCBM_PARAM_DIR, "depth", "3", "3", "5" },
 		{ DCBM_PARAM_DIR, "near_only", "0", "N", "-" },
 		{ DCBM_PARAM_DIR, "terminate", " softdma", "softdma", " " },
-		{ DCBM_PARAM_DIR, "poll", "dma0chan0 a", "dma0chan0 a", "" },
+		{ DCBM_PARAM_DIR, "poll", "dma0chan0 a", "dma0chan0 a", " " },
 	};
 	char path[128], text[128], device[64], channel[64];
 	unsigned int has;
@@ -746,7 +746,11 @@ static void test_unbind(const void *arg)
 		move_on(&r, trouble, 2 * r.size);
 		/* Those that are requested now must be of the other device. */
 		engine_set("channels", 0);
-		engine_set("channels", MAX_CHANNELS);
+		/* Those that are not released yet come later. */
+		for (i = 0; i < 50 && engine_get("channels") != SOFT_CHANNELS; i++) {
+			engine_set("channels", MAX_CHANNELS);
+			usleep(100000);
+		}
 		require(engine_get("channels") == SOFT_CHANNELS,
 			"%llu channels of one device",
 			(unsigned long long)engine_get("channels"));
