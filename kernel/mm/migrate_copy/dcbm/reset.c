@@ -22,7 +22,6 @@
  */
 #define pr_fmt(fmt) "dcbm: " fmt
 
-
 #include "dcbm.h"
 
 /* Failures in a row after which it is not left alone for longer: for 4 seconds. */

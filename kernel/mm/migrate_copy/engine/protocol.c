@@ -64,7 +64,10 @@
 #define SPIN_NS		(20 * NSEC_PER_USEC)
 
 /* Of timeout_ms, what an engine has before it is asked to stop. */
-#define STOP_AFTER(ms)	((ms) - (ms) / 4)
+static unsigned int stop_after(unsigned int ms)
+{
+	return ms - ms / 4;
+}
 
 static bool engine_suits(const struct migrate_copy_engine *engine,
 			 const struct migrate_copy_info *info)
@@ -175,7 +178,7 @@ static void offload_leave_to_engines(struct migrate_copy_offload *o)
 
 	for (i = 0; i < o->nr_shares; i++) {
 		ms = READ_ONCE(o->shares[i].engine->timeout_ms);
-		share_wait(&o->shares[i], STOP_AFTER(ms), true);
+		share_wait(&o->shares[i], stop_after(ms), true);
 	}
 }
 
@@ -185,7 +188,7 @@ static void share_end(struct migrate_copy_share *share)
 	const struct migrate_copy_engine_ops *ops = engine->desc->ops;
 	unsigned int ms = READ_ONCE(engine->timeout_ms);
 
-	if (!share_wait(share, STOP_AFTER(ms), false)) {
+	if (!share_wait(share, stop_after(ms), false)) {
 		copy_engine_count(engine, ENGINE_TIMEOUTS, 1);
 		if (ops->stop && ops->stop(engine->priv, share))
 			share_wait(share, ms, false);

@@ -45,8 +45,8 @@ static void rooms_alloc(void)
 {
 	lockdep_assert_held(&engines_lock);
 	nr_rooms = min(num_possible_cpus(), NR_ROOMS);
-	/* Pairs with the acquire in migrate_copy_room_get(). */
 	if (!rooms)
+		/* Pairs with the acquire in migrate_copy_room_get(). */
 		smp_store_release(&rooms, kvmalloc_array(nr_rooms, sizeof(*rooms),
 							 GFP_KERNEL));
 }
@@ -205,7 +205,7 @@ static ssize_t knob_store(struct kobject *kobj, struct kobj_attribute *attr,
 }
 
 #define KNOB(_name, _min, _max) {					\
-	__ATTR(_name, 0644, knob_show, knob_store),			\
+	.attr = { { #_name, 0644 }, knob_show, knob_store },		\
 	offsetof(struct migrate_copy_engine, _name), _min, _max		\
 }
 
