@@ -4,7 +4,6 @@
  */
 #define pr_fmt(fmt) "dcbm: " fmt
 
-#include <linux/topology.h>
 
 #include "dcbm.h"
 

@@ -205,7 +205,8 @@ static ssize_t knob_store(struct kobject *kobj, struct kobj_attribute *attr,
 }
 
 #define KNOB(_name, _min, _max) {					\
-	.attr = { { #_name, 0644 }, knob_show, knob_store },		\
+	.attr = { .attr = { #_name, 0644 },				\
+		  .show = knob_show, .store = knob_store },		\
 	offsetof(struct migrate_copy_engine, _name), _min, _max		\
 }
 
