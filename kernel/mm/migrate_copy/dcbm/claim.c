@@ -4,7 +4,6 @@
  */
 #define pr_fmt(fmt) "dcbm: " fmt
 
-
 #include "dcbm.h"
 
 /* Protects the list of all shares. */
