@@ -130,8 +130,8 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
         "--max-stall",
         type=_positive,
         metavar="MS",
-        help="move so little at once that it takes no longer: a process that touches a page waits "
-        "as long. One huge page is always moved at once",
+        help="move so little in one call that it takes no longer: a process that touches a page "
+        "waits as long. One folio, such as a huge page, is always moved at once",
     )
     parser.add_argument(
         "--watch",

@@ -132,7 +132,7 @@ class Report:
         self.request = request
         self.parts: dict[Identity, Part] = {}
         self.missing: list[PagehaulError] = []  # one for each named process that is not there
-        self.longest = 0.0  # seconds of the slowest window
+        self.longest = 0.0  # seconds of the slowest call
         self.stop_status = 0  # of a signal that ended the work, as a shell writes it
         self.stop_word: str | None = None
 
@@ -206,7 +206,7 @@ class Report:
             **_sizes(list(self.parts.values())),
             "seconds": round(self.seconds, 6),
             "gb_per_s": round(self.gb_per_s, 3),
-            "longest_window_ms": round(self.longest * 1e3, 3),
+            "longest_call_ms": round(self.longest * 1e3, 3),
             "complete": self.complete,
             "status": self.status,
             "error": self.stop_word or (str(failure) if failure else None),
