@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pagehaul.cli import verbs
+from pagehaul.cli.version import VERSION
 from pagehaul.paths import REPO
 
 PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
@@ -67,7 +68,7 @@ def test_some_commands_are_found() -> None:
 def test_the_changelog_begins_with_this_version() -> None:
     text = (REPO / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.findall(r"^## \[(\S+)\] - (?:unreleased|\d{4}-\d\d-\d\d)$", text, re.M)
-    assert versions[0] == PROJECT["project"]["version"]
+    assert versions[0] == VERSION
     assert len(versions) == text.count("\n## ")
 
 

@@ -4,7 +4,7 @@
 import argparse
 
 from pagehaul.cli import roff
-from pagehaul.cli.version import version
+from pagehaul.cli.version import VERSION
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,5 +14,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the page."""
-    print(roff.page(args.whole(), version()), end="")
+    print(roff.page(args.whole(), VERSION), end="")
     return 0
