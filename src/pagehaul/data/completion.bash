@@ -19,6 +19,7 @@ _shtab_pagehaul_move___cgroup_COMPGEN=_shtab_compgen_dirs
 _shtab_pagehaul_move___to_tier_choices=(fast slow)
 _shtab_pagehaul_move___progress_choices=(bar json none)
 _shtab_pagehaul_completion_pos_0_choices=(bash zsh fish)
+_shtab_pagehaul_manual_pos_0_choices=(move)
 _shtab_pagehaul_pos_0_choices=(move clean completion manual)
 
 _shtab_pagehaul_move_pos_0_nargs='*'

@@ -81,3 +81,4 @@ complete -c pagehaul -n '_shtab_pagehaul_using completion' -l installed -d 'only
 complete -c pagehaul -n '_shtab_pagehaul_using completion; and test $_shtab_pagehaul_npos -eq 0' -ka "bash zsh fish" -d 'bash, zsh, fish'
 complete -c pagehaul -n '_shtab_pagehaul_using; and test $_shtab_pagehaul_npos -eq 0' -a manual -d 'Print the manual page.'
 complete -c pagehaul -n '_shtab_pagehaul_using manual' -s h -l help -d 'show this help message and exit'
+complete -c pagehaul -n '_shtab_pagehaul_using manual; and test $_shtab_pagehaul_npos -eq 0' -ka "move" -d 'the page of this verb alone: move'

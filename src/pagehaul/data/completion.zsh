@@ -47,6 +47,7 @@ _shtab_pagehaul_completion_defaults_added=0
 
 _shtab_pagehaul_manual_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  ":the page of this verb alone\: move:(move)"
 )
 
 # guard to ensure default positional specs are added only once per session
