@@ -23,7 +23,7 @@ exit status:
   1    an error, such as no permission
   2    wrong usage
   {STAYED}    something stayed: the report says how much and why
-  4    a process named does not exist, or ended meanwhile; or there is none in a cgroup or tree
+  4    a named process does not exist, or ended during the move; or a cgroup or tree has none
   130  after Ctrl-C
   143  after SIGTERM
 Of several, the first in the order 130, 143, 1, 4, {STAYED}, 0. After each of them but 2, what has

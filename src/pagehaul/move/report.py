@@ -119,7 +119,7 @@ def _details(part: Part) -> list[str]:
         name = errno.errorcode.get(cause, str(cause))
         lines.append(f"  stayed: {pages_text(size)}: {describe(cause)} [{name}]")
     if part.outcome.gone:
-        lines.append(f"  gone meanwhile: {pages_text(part.outcome.gone)}")
+        lines.append(f"  freed, swapped out or moved by others: {pages_text(part.outcome.gone)}")
     if part.untried:
         lines.append(f"  not tried: {pages_text(part.untried)}")
     return lines

@@ -54,7 +54,7 @@ def _refusal(request: Request, exc: OSError, process: Process) -> PagehaulError:
         )
     if exc.errno == errno.ENODEV:
         return PagehaulError(
-            f"node {format_nodes(request.plan.destinations)} has gone offline meanwhile"
+            f"node {format_nodes(request.plan.destinations)} went offline during the move"
         )
     return PagehaulError(f"move_pages(2) on process {pid}: {exc.strerror}")
 
