@@ -31,7 +31,7 @@ struct load {
 /* What was seen of one repetition. */
 struct sample {
 	uint64_t ns;		/* from the first thread's start to the last one's end */
-	uint64_t cpu_ns;	/* CPU time of all threads meanwhile, or of the commands */
+	uint64_t cpu_ns;	/* CPU time of all threads by then, or of the commands */
 	uint64_t user_ns;	/* of compile: the part of it outside of the kernel */
 	uint64_t bytes;		/* faulted in; of compile, a page for each command */
 	uint64_t latency_ns;	/* of compaction: mean of all faults */

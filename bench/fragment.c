@@ -12,7 +12,7 @@
 
 #include "faultbench.h"
 
-/* What stays free besides what the kernel wants to be free, for what it needs meanwhile. */
+/* What stays free besides what the kernel wants to be free, for what it needs until then. */
 #define SPARE_KB	(8UL << 10)
 
 #ifndef MLOCK_ONFAULT

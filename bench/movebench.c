@@ -10,7 +10,7 @@
  * many cells in one boot of a guest.
  *
  * Folios that can be moved only once (see moves_only_once()) are faulted in
- * anew for every move. Only the system call is timed. It is given one address a
+ * again for every move. Only the system call is timed. It is given one address a
  * folio, the first: the kernel moves the whole folio for it, and an address for
  * each base page would measure the lookup of tail pages that have already moved.
  */
@@ -84,7 +84,7 @@ static bool set_knobs(const struct cell *cell)
 
 /* --- a cell --- */
 
-/* More moves make no repetition, however short they are: of memory that is faulted in anew. */
+/* More moves make no repetition, however short they are: of memory that is faulted in again. */
 #define MAX_MOVES		4096
 #define MAX_ONCE		64
 

@@ -41,8 +41,8 @@ static void usage(FILE *file)
 	      "  -R, --reason NAME    move the memory by other means than move_pages: mbind,\n"
 	      "                       migrate_pages, cpuset, demotion, promotion, balancing,\n"
 	      "                       compaction or offlining\n"
-	      "  -g, --hogs N         N workers of stress-ng want the CPUs meanwhile; their CPU\n"
-	      "                       time is told (0)\n"
+	      "  -g, --hogs N         N workers of stress-ng want the CPUs during moves; their\n"
+	      "                       CPU time is told (0)\n"
 	      "  -m, --remaps         tell when the first and the last folio are accessible\n"
 	      "                       again, by tracing the kernel (which takes some time itself)\n",
 	      file);

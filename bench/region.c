@@ -443,7 +443,7 @@ bool make_region(const struct cell *cell)
 }
 
 /*
- * Whether every move needs memory that was faulted in anew. So it does where it
+ * Whether every move needs memory that was just faulted in. So it does where it
  * ends up somewhere for a reason of the kernel's, and where its folios are
  * mapped by PTEs: unmapping such a folio page by page marks it partially
  * mapped, 6.12 hands the mark to its destination, and the next migration splits

@@ -37,7 +37,7 @@ static void *touch_pages(void *unused)
 		end = now_ns();
 		if (end - start > toucher.longest_ns)
 			toucher.longest_ns = end - start;
-		/* The reads that were due meanwhile are counted by this, and not made. */
+		/* The reads that were due since then are counted by this, and not made. */
 		add_wait(toucher.waits, end - start, toucher.period_ns);
 		due += ((end - due) / toucher.period_ns + 1) * toucher.period_ns;
 		until = (struct timespec) {

@@ -31,8 +31,8 @@ static uint64_t time_of(unsigned int slot)
 
 /*
  * Counts a wait of @ns by somebody who comes every @period_ns, and in any case
- * not before the wait is over: it stands for those of all the times when he
- * would have come meanwhile, each of which had less of it left.
+ * not before the wait is over: it stands for those of all the times at which
+ * that task would have come during it, each of which had less of it left.
  */
 void add_wait(struct waits *waits, uint64_t ns, uint64_t period_ns)
 {

@@ -401,6 +401,7 @@ def limits_are_kept() -> None:
         assert result["seconds"] > 0.8 * 64 * MB / 50e6, f"{result['seconds']} s"
         status, result = move_pages(victim.pid, "1", "0", "--max-stall", "20")
         assert status == 0
+        assert result["longest_call_ms"] > 0
         expect_nodes(victim, {"base": {0: 48 * PAGES}, "thp": {0: 16 * PAGES}})
         # Nothing comes to node 1 any more: it is seen long before the time is over.
         began = time.monotonic()

@@ -268,7 +268,7 @@ def test_rounds_go_through_the_methods_of_a_shape() -> None:
     assert [line["label"] for line in lines] == [0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5]
     # 1 MiB by 256 KiB is 4 times, in 2 rounds, there and back; so small ones warm up each time.
     assert [(line["reps"], line["ways"]) for line in lines[:4]] == [(2, 2)] * 4
-    # Folios of 64 KiB are faulted in anew instead of being moved back.
+    # Folios of 64 KiB are faulted in again instead of being moved back.
     assert [(line["reps"], line["ways"]) for line in lines[4:8]] == [(2, 1)] * 4
     assert [line["warmups"] for line in lines[:4]] == [1, 1, 1, 1]
     # Those of 4 MB do so for each method once, and after a wait.

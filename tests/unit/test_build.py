@@ -95,7 +95,7 @@ def test_another_architecture_is_cross_compiled(
 
 
 def test_the_words_of_make_for_this_machine_stay() -> None:
-    # Other words would let everything be compiled anew.
+    # Other words would let everything be compiled again.
     assert build.make_words() == ["make", "--no-print-directory", "ARCH=x86_64"]
     assert build.make_command("pagehaul")[-2:] == ["CC=ccache gcc", "LOCALVERSION=-pagehaul"]
 

@@ -108,6 +108,14 @@ def test_fish_names_every_verb_and_option() -> None:
         assert named == options(parser), name
 
 
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_the_package_has_what_the_parser_says(shell: str) -> None:
+    made = completion.script(shell, verbs.whole(alone=True))
+    assert completion.stored(shell) == made, (
+        f"run: ./pagehaul completion {shell} --installed > src/pagehaul/data/completion.{shell}"
+    )
+
+
 def test_an_installed_tool_completes_what_it_can_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

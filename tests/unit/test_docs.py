@@ -88,6 +88,18 @@ def test_language_is_plain(path: Path) -> None:
     assert not SUBJECT.findall(sentences)
 
 
+def test_the_tool_and_its_programs_speak_plainly() -> None:
+    """Comments, docstrings and messages; another task is no "he" in them, either."""
+    places = ("src/pagehaul/**/*.py", "bench/*.[ch]", "docs/man/pagehaul*.1", "CHANGELOG.md")
+    found = [
+        f"{name(path)}: {word}"
+        for place in places
+        for path in sorted(REPO.glob(place))
+        for word in WORDS.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
 def test_every_document_is_linked() -> None:
     linked = {
         (path.parent / target.partition("#")[0]).resolve()

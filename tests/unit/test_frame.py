@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from pagehaul.cli import verbs
+from pagehaul.cli.version import VERSION
 from pagehaul.paths import REPO
 
 PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
 
-# Files that are read as they are, or have a licence of their own kind.
-NO_LICENCE_LINE = (".diff", ".txt", "LICENSE")
+# Files that are read as they are, or have a licence of their own kind, or have no comments.
+NO_LICENCE_LINE = (".diff", ".txt", "LICENSE", "changelog", "format")
 
 
 def tracked() -> list[Path]:
@@ -67,7 +68,7 @@ def test_some_commands_are_found() -> None:
 def test_the_changelog_begins_with_this_version() -> None:
     text = (REPO / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.findall(r"^## \[(\S+)\] - (?:unreleased|\d{4}-\d\d-\d\d)$", text, re.M)
-    assert versions[0] == PROJECT["project"]["version"]
+    assert versions[0] == VERSION
     assert len(versions) == text.count("\n## ")
 
 

@@ -7,17 +7,31 @@ import re
 import pytest
 
 from pagehaul import paths
-from pagehaul.cli import main, roff, verbs
+from pagehaul.cli import main, manual, roff, verbs
 
 COMMITTED = paths.REPO / "docs/man/pagehaul.1"
 
 
-def test_the_committed_page_is_what_the_parser_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.main(["manual"]) == 0
+@pytest.mark.parametrize("verb", [None, *manual.PAGES])
+def test_the_committed_page_is_what_the_parser_says(
+    verb: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["manual", *([verb] if verb else [])]
+    path = COMMITTED.with_name("-".join(("pagehaul", *words[1:])) + ".1")
+    assert main.main(words) == 0
     made = capsys.readouterr().out
-    assert COMMITTED.read_text(encoding="utf-8") == made, (
-        "run: ./pagehaul manual > docs/man/pagehaul.1"
+    assert path.read_text(encoding="utf-8") == made, (
+        f"run: ./pagehaul {' '.join(words)} > docs/man/{path.name}"
     )
+
+
+def test_the_page_of_move_has_all_that_its_help_has() -> None:
+    text = COMMITTED.with_name("pagehaul-move.1").read_text(encoding="utf-8").replace("\\-", "-")
+    parser = verbs.parser_of("move")[1]
+    for action in parser._actions:
+        assert action.dest == "help" or str(action.help) in text
+    assert text.startswith('.\\" SPDX') and '.TH PAGEHAUL-MOVE 1 ""' in text
+    assert "143  after SIGTERM" in text
 
 
 @pytest.mark.parametrize("name", verbs.COMMANDS)

@@ -220,7 +220,7 @@ def test_text_names_what_stayed(
     assert "GB/s (3 callers)" in lines[0]
     assert lines[1].startswith("  stayed: 8.19 kB (2 pages of 4 KB): pinned")
     assert lines[2].startswith("  stayed: 4.10 kB (1 page of 4 KB): shared")
-    assert lines[3].startswith("  gone meanwhile: 4.10 kB")
+    assert lines[3].startswith("  freed, swapped out or moved by others: 4.10 kB")
 
 
 def test_callers_by_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from test_report import results, row
 from test_virtual_tables import cell, ran, vanilla
+from whole_run import whole_run
 
 from pagehaul.bench.choices import AUTOMATIC
 from pagehaul.bench.labels import Column
+from pagehaul.bench.measures.faults import Faults
 from pagehaul.bench.measures.hog import LOST
 from pagehaul.bench.measures.reads import MOVED, OWN
 from pagehaul.bench.measures.remap import FIRST, LAST
@@ -19,6 +21,7 @@ from pagehaul.bench.measures.touch import WAIT
 from pagehaul.bench.quantity import figure
 from pagehaul.bench.row import Results, Row, compare
 from pagehaul.bench.tables import by_model, view_of
+from pagehaul.bench.views.gains import GAIN
 from pagehaul.report import chart, palette, plots
 from pagehaul.report.chart import Line, Mark
 
@@ -169,7 +172,7 @@ def test_each_plot_is_of_what_its_table_is_about() -> None:
 def test_reads_are_drawn_by_what_they_take() -> None:
     names = [each.name for each in view_of("non-temporal", []).quantities]
     assert names == ["Speed (above 1 is faster)"]
-    assert view_of("judge", varied()).quantities == ()
+    assert [each.name for each in view_of("judge", varied()).quantities] == [GAIN.name]
 
 
 def test_what_is_not_known_of_both_is_not_drawn() -> None:
@@ -181,6 +184,52 @@ def test_what_is_not_known_of_both_is_not_drawn() -> None:
     assert figure(rows[1], rows, OWN) is None
     assert figure(rows[1], rows, MOVED) is None
     assert figure(rows[1], rows[1:], WAIT) is None
+
+
+@pytest.mark.parametrize(("model", "quick"), [(None, False), ("plain", True)])
+def test_every_experiment_has_a_picture(model: str | None, quick: bool) -> None:
+    made = whole_run(model=model, quick=quick)
+    found = {each for each in made.experiments() if "<circle" in drawn(made, each)}
+    assert set(made.experiments()) == found
+    for experiment in found:
+        for svg in re.findall(r"<svg.*?</svg>", drawn(made, experiment), re.S):
+            assert '<line class="one"' in svg, experiment
+
+
+def test_mechanisms_are_drawn_by_what_they_gain() -> None:
+    what: dict[str, Any] = {"experiment": "judge", "kernel": "judge", "threads": 4}
+    full = cell("parallel", 3.0, **what)
+    without = cell("parallel", 2.0, settings={"debug.without/flush": "1"}, **what)
+    text = drawn(ran(full, without), "judge")
+    assert "judge, by the figure without the mechanism" in text
+    assert ": 1.5x</title>" in text and text.count("<circle") == 1
+    assert ">flush, " in text and ">1.50x</text>" in text
+
+
+def test_faults_are_drawn_by_the_other_kernel() -> None:
+    def row(kernel: str, ns: float, **what: Any) -> Row:
+        seen = Faults((ns,), (2 * ns,), (ns,), (0.0,))
+        made = cell("faults", 1.0, kernel=kernel, **what)
+        return replace(made, seen={"faults": seen})
+
+    for experiment, panels in (("pft", 2), ("kernbench", 3)):
+        what: dict[str, Any] = {"experiment": experiment, "condition": "16kB"}
+        text = drawn(
+            ran(row("pagehaul", 4e9, **what), row("pcp-compound", 3e9, **what)), experiment
+        )
+        assert f"{experiment}, by the figure without kept compound pages" in text
+        assert text.count("<svg") == text.count(": 0.75x</title>") == panels
+
+
+def test_latency_is_drawn_by_that_with_every_drain() -> None:
+    rows = []
+    for drain, ns in (("mapped", 4e6), ("mlocked", 3e6), ("never", 1e6)):
+        what: dict[str, Any] = {"experiment": "compaction-latency", "kernel": "judge"}
+        made = cell("faults", 1.0, settings={"lru_drain": drain}, **what)
+        rows.append(replace(made, seen={"faults": Faults((1.0,), (1.0,), (0.0,), (ns,))}))
+    text = drawn(ran(*rows), "compaction-latency")
+    assert text.count("<circle") == 2
+    assert ": 0.75x</title>" in text and ": 0.25x</title>" in text
 
 
 def test_one_colour_means_one_thing_in_every_plot() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from pagehaul.move.addrspace import Kind, Process, Regions
 from pagehaul.move.callers import relocate
+from pagehaul.move.calls import Calls
 from pagehaul.move.mappings import BASE_PAGE, Mapping
 from pagehaul.move.movepages import UNWRITTEN, Addresses, Status
 from pagehaul.move.outcome import Outcome, describe
@@ -144,9 +145,9 @@ def some_windows(count: int) -> list[Window]:
     return [Window(Kind.BASE, BASE_PAGE, ((start, start + 4 * MB),)) for start in starts]
 
 
-def move_all(model: Model, part: Window) -> Outcome:
+def move_all(model: Model, part: Window, calls: Calls | None = None) -> Outcome:
     """Move one window, and what was busy in it once only."""
-    relocator = Relocator(model, plan())
+    relocator = Relocator(model, plan(), calls=calls)
     outcome = relocator.move_window(part)
     outcome.add(relocator.give_up())
     return outcome
@@ -233,7 +234,9 @@ def test_pinned_and_shared_huge_pages() -> None:
     assert max(folio.asked for folio in folios) <= 2
 
 
-def test_any_mixture_is_accounted_for_to_the_byte() -> None:
+# In seconds; the second is so short that each call gets as little as possible.
+@pytest.mark.parametrize("max_stall", [None, 1e-9])
+def test_any_mixture_is_accounted_for_to_the_byte(max_stall: float | None) -> None:
     for seed in range(40):
         chance = random.Random(seed)
         model = Model()
@@ -245,7 +248,7 @@ def test_any_mixture_is_accounted_for_to_the_byte() -> None:
             shared = not pinned and chance.random() < 0.05
             folios.append(model.map(at, size, pinned=pinned, shared=shared))
             at += size
-        outcome = move_all(model, window(at - START))
+        outcome = move_all(model, window(at - START), Calls(max_stall))
         expected: Counter[str] = Counter()
         for folio in folios:
             what = "pinned" if folio.pinned else "shared" if folio.shared else "moved"
@@ -268,6 +271,14 @@ def test_full_node() -> None:
     again = relocator.move_window(window(4 * MB))
     assert again.left == {errno.ENOMEM: 3 * MB}
     assert model.calls == calls, "a full node is not asked again"
+
+
+def test_a_full_node_is_found_out_by_calls_for_one_folio_each() -> None:
+    model = Model(room={1: 4 * THP}, splits=False)
+    fill(model, 64 * THP, THP)
+    outcome = move_all(model, window(64 * THP, Kind.HUGETLB, THP), Calls(1e-9))
+    assert (outcome.moved, outcome.left) == (4 * THP, {errno.ENOMEM: 60 * THP})
+    assert model.calls < 12
 
 
 def test_huge_pages_that_are_split_for_want_of_room() -> None:

@@ -106,7 +106,7 @@ def column_label(column: Column) -> str:
         "batch": "batch",
         "threads": f"{cpus}, copy",
         "parallel": cpus,
-        "faults": f"{kernel}, {threads} threads",
+        "faults": f"{kernel}, {threads} thread{'s' if threads > 1 else ''}",
         "dma": of_them,
         "hybrid": f"CPU and {of_them}",
     }

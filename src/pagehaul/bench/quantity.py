@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a picture shows: a quantity of rows by that of their baselines."""
+"""What a picture shows: a quantity of rows by that of the rows they are compared with."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,12 +22,16 @@ class Quantity:
     """A name that says which direction is better, and a row's figure by its baseline.
 
     of is None for a row of which the quantity is not known. curve tells whether it may be drawn
-    as a line over sizes.
+    as a line over sizes. base finds the row that a row is compared with, of all of its machine,
+    and by says for people what that is. label names a row beside it, by default its column.
     """
 
     name: str
     of: Callable[[Row, Row], Figure | None]
     curve: bool = False
+    base: Callable[[Row, Sequence[Row]], Row | None] = find_baseline
+    by: str = "the unmodified kernel's figure"
+    label: Callable[[Row, Row], str] | None = None
 
 
 def _speed(row: Row, base: Row) -> Figure | None:
@@ -57,5 +61,13 @@ SPEED = Quantity("Speed (above 1 is faster)", _speed, curve=True)
 
 def figure(row: Row, rows: Sequence[Row], quantity: Quantity) -> Figure | None:
     """Return the quantity of a row by its baseline's, None where either is not known."""
-    baseline = find_baseline(row, rows)
+    baseline = quantity.base(row, rows)
     return None if baseline is None else quantity.of(row, baseline)
+
+
+def label(row: Row, rows: Sequence[Row], quantity: Quantity) -> str | None:
+    """Return the name of a row in the picture of a quantity; None for that of its column."""
+    baseline = quantity.base(row, rows)
+    if quantity.label is None or baseline is None:
+        return None
+    return quantity.label(row, baseline)

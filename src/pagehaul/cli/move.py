@@ -23,7 +23,7 @@ exit status:
   1    an error, such as no permission
   2    wrong usage
   {STAYED}    something stayed: the report says how much and why
-  4    a process named does not exist, or ended meanwhile; or there is none in a cgroup or tree
+  4    a named process does not exist, or ended during the move; or a cgroup or tree has none
   130  after Ctrl-C
   143  after SIGTERM
 Of several, the first in the order 130, 143, 1, 4, {STAYED}, 0. After each of them but 2, what has
@@ -130,8 +130,8 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
         "--max-stall",
         type=_positive,
         metavar="MS",
-        help="move so little at once that it takes no longer: a process that touches a page waits "
-        "as long. One huge page is always moved at once",
+        help="move so little in one call that it takes no longer: a process that touches a page "
+        "waits as long. One folio, such as a huge page, is always moved at once",
     )
     parser.add_argument(
         "--watch",

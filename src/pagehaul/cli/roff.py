@@ -54,9 +54,39 @@ def page(parser: argparse.ArgumentParser, version: str) -> str:
         lines += _verb(name, sub)
     lines += [".SH EXIT STATUS", *_definitions(_STATUSES)]
     lines += [".SH ENVIRONMENT", *_definitions(_ENVIRONMENT)]
-    pages = (re.fullmatch(r"(\w+)\((\d)\)", each) for each in _SEE_ALSO)
-    lines += [".SH SEE ALSO", ",\n".join(f".BR {each[1]} ({each[2]})" for each in pages if each)]
+    lines += [".SH SEE ALSO", ",\n".join(_references())]
     return "\n".join(lines) + "\n"
+
+
+def verb_page(parser: argparse.ArgumentParser, name: str, version: str) -> str:
+    """Return the manual page of one verb alone, whose help tells its exit status."""
+    subs = next(each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    sub = subs.choices[name]
+    actions = [each for each in sub._actions if each.dest != "help"]
+    title = f"{parser.prog}-{name}"
+    lines = [
+        '.\\" SPDX-License-Identifier: GPL-2.0-only',
+        f'.\\" Made by `{parser.prog} manual {name}`: edit what its parser says instead.',
+        f'.TH {_roff(title.upper())} 1 "" "{parser.prog} {_roff(version)}" "User Commands"',
+        ".SH NAME",
+        f"{_roff(title)} \\- {_name_line(sub)}",
+        ".SH SYNOPSIS",
+        f".B {_roff(sub.prog)}",
+        _synopsis(actions, sub._mutually_exclusive_groups),
+        ".SH DESCRIPTION",
+        _text(str(sub.description)),
+        ".SH OPTIONS",
+        *_entries(actions),
+    ]
+    if sub.epilog:
+        lines += [".SH NOTES", _text(sub.epilog)]
+    lines += [".SH SEE ALSO", ",\n".join((f".BR {parser.prog} (1)", *_references()))]
+    return "\n".join(lines) + "\n"
+
+
+def _references() -> list[str]:
+    pages = (re.fullmatch(r"(\w+)\((\d)\)", each) for each in _SEE_ALSO)
+    return [f".BR {each[1]} ({each[2]})" for each in pages if each]
 
 
 def _name_line(parser: argparse.ArgumentParser) -> str:

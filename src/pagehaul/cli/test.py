@@ -52,19 +52,12 @@ def run(args: argparse.Namespace) -> int:
     if args.variant == "pagehaul":
         names = args.suite or [name for name in SUITES if name not in ON_REQUEST]
         end = running.end()
-        works: dict[str, Callable[[], list[Outcome]]] = {
-            name: running.until(
-                end if name in WITH_KERNEL else math.inf, partial(SUITES[name], base=base)
-            )
-            for name in names
-        }
+        works = {name: _until(end, name, partial(SUITES[name], base=base)) for name in names}
         if not args.suite:
             # Another kernel and its suites take half as long as all that comes before.
             end = running.end(_SHARE)
             works |= {
-                f"{other.name}/{name}": running.until(
-                    end if name in WITH_KERNEL else math.inf, partial(suite, base=other)
-                )
+                f"{other.name}/{name}": _until(end, name, partial(suite, base=other))
                 for other in others
                 for name, suite in SHORT.items()
             }
@@ -76,3 +69,10 @@ def run(args: argparse.Namespace) -> int:
             f"use one of {', '.join(OF_VARIANTS)}"
         )
     return run_suites({name: partial(OF_VARIANTS[name], args.variant, base=base) for name in names})
+
+
+def _until(
+    end: float, name: str, suite: Callable[[], list[Outcome]]
+) -> Callable[[], list[Outcome]]:
+    """Return what runs a suite, up to `end` only if it needs a kernel."""
+    return running.until(end if name in WITH_KERNEL else math.inf, suite)

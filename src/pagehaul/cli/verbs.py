@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from pagehaul import paths
-from pagehaul.cli import version
+from pagehaul.cli.version import VERSION
 from pagehaul.errors import PagehaulError
 
 PROG = "pagehaul"
@@ -60,10 +60,10 @@ class Verb(Protocol):
 
 
 class _Version(argparse.Action):
-    """Print the version of the package; it is looked up only when somebody asks."""
+    """Print the version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        print(f"{parser.prog} {version.version()}")
+        print(f"{parser.prog} {VERSION}")
         parser.exit()
 
 
@@ -122,14 +122,18 @@ def parser_of(name: str) -> tuple[Verb, argparse.ArgumentParser]:
     return verb, parser
 
 
-def whole() -> argparse.ArgumentParser:
+def whole(alone: bool = False) -> argparse.ArgumentParser:
     """Return a parser of the whole command line, with each verb that works here.
+
+    With `alone`, it has only the verbs that work without a clone, as where the package is.
 
     It imports all of them, and is for what describes the command line.
     """
     parser = usage()
     verbs = parser.add_subparsers(prog=PROG, metavar="VERB", required=True)
     for name in here():
+        if alone and not COMMANDS[name].alone:
+            continue
         sub = verbs.add_parser(name, help=COMMANDS[name].text, description=describe(name))
         load(name).add_arguments(sub)
     return parser

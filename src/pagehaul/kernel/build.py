@@ -96,10 +96,11 @@ def configured(variant: str, base: Base) -> Path:
     label = f"{variant}{base.suffix}"
     with lock(f"build-{label}"):
         where = _prepare(variant, base, X86_64, None)
-        if not _record_file(where).exists():
+        fragments = fragments_of(variant, base, X86_64)
+        if read_record(_record_file(where)).get("inputs") != _inputs(where, fragments, X86_64):
             log = log_dir() / f"configure-{label}.log"
             log.unlink(missing_ok=True)
-            configure(where, fragments_of(variant, base, X86_64), X86_64, log)
+            configure(where, fragments, X86_64, log)
     return where
 
 

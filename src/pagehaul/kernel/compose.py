@@ -21,7 +21,6 @@ _AUTHOR = "Pagehaul developers"
 _MAIL = "maintainers@pagehaul.invalid"
 # The same patches, whoever makes them, and whenever.
 _DATE = "2026-11-25T12:00:00Z"
-_FIRST = "0" * 40
 
 
 @dataclass(frozen=True)

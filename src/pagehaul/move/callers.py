@@ -30,14 +30,14 @@ def relocate(
     windows in progress have ended.
     """
 
-    def paced(move: Callable[[], Outcome], size: int) -> Callable[[], Outcome]:
-        return move if pace is None else partial(pace.run, move, size, relocator.stop)
+    def paced(move: Callable[[], Outcome]) -> Callable[[], Outcome]:
+        return move if pace is None else partial(pace.run, move, relocator.stop)
 
     def first(window: Window) -> Callable[[], Outcome]:
-        return paced(partial(relocator.move_window, window), window.size)
+        return paced(partial(relocator.move_window, window))
 
     def again(batch: Batch) -> Callable[[], Outcome]:
-        return paced(partial(relocator.move_again, batch), batch.size)
+        return paced(partial(relocator.move_again, batch))
 
     try:
         with ThreadPoolExecutor(threads, thread_name_prefix="move") as pool:

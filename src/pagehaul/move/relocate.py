@@ -15,14 +15,17 @@ fails): the nodes are queried again at the end of each window, and the array onl
 
 import errno
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from pagehaul.move.addrspace import Kind
+from pagehaul.move.calls import Calls
 from pagehaul.move.mappings import BASE_PAGE
 from pagehaul.move.movepages import UNWRITTEN, Addresses, PageMover, Status
 from pagehaul.move.outcome import Outcome
@@ -79,12 +82,17 @@ class Relocator:
     """Moves windows; `move_window()` may be called by several threads at once.
 
     It ends when its own `stop` is set, or the `stop` that it is given, which others may share.
+    `calls` says how much a call may be given.
     """
 
-    def __init__(self, mover: PageMover, plan: Plan, stop: Stop | None = None) -> None:
+    def __init__(
+        self, mover: PageMover, plan: Plan, stop: Stop | None = None, calls: Calls | None = None
+    ) -> None:
         self._mover = mover
         self._plan = plan
+        self._calls = calls or Calls()
         self._full: set[tuple[int, int]] = set()  # (node, page size) without room
+        self._vain: Counter[tuple[int, int]] = Counter()  # calls in a row that found no room
         self._busy: list[Batch] = []  # what to try again
         self._many_busy = False
         self._lock = threading.Lock()  # of the two above
@@ -150,7 +158,7 @@ class Relocator:
         if window.kind is Kind.BASE:
             self._move_targets(batch, self._move_unknown_folios)
         else:
-            self._move_targets(batch, self._move_each)
+            self._move_targets(batch, partial(self._move_each, size=window.page_size))
         if window.kind is Kind.THP:
             outcome, batch = self._finish_split(batch, window.page_size)
             outcome.add(self._account(batch))
@@ -159,8 +167,10 @@ class Relocator:
 
     def _move_again(self, batch: Batch) -> Outcome:
         batch.cause[:] = 0
-        one_each = batch.page_size > BASE_PAGE
-        self._move_targets(batch, self._move_each if one_each else self._move_unknown_folios)
+        if batch.page_size > BASE_PAGE:
+            self._move_targets(batch, partial(self._move_each, size=batch.page_size))
+        else:
+            self._move_targets(batch, self._move_unknown_folios)
         return self._account(batch)
 
     def _move_targets(
@@ -193,35 +203,47 @@ class Relocator:
         still: Index = index[now == batch.home[index]]
         return still
 
-    def _move_each(self, batch: Batch, index: Index, node: int) -> None:
-        """Move pages of which no two are in one folio, as far as is known."""
+    def _move_each(
+        self, batch: Batch, index: Index, node: int, size: int, sure: bool = True
+    ) -> None:
+        """Move pages of which no two are in one folio, as far as is known.
+
+        The folios have `size` bytes, or fewer where that is not `sure`.
+        """
         while len(index):
             if (node, batch.page_size) in self._full:
                 batch.cause[index] = errno.ENOMEM
                 return
-            index = self._call(batch, index, node)
+            most = self._calls.most(size)
+            now, later = index[:most], index[len(index) if most is None else most :]
+            left = self._call(batch, now, node, size, sure)
+            index = np.concatenate((left, later)) if len(left) else later
 
-    def _call(self, batch: Batch, index: Index, node: int) -> Index:
+    def _call(self, batch: Batch, index: Index, node: int, size: int, sure: bool) -> Index:
         """Call move_pages(2) once; returns the pages that it has not tried."""
-        tries = 0
+        key = (node, batch.page_size)
         while not self.stop.is_set():
+            started = time.monotonic()
             result, status = self._mover.move(batch.addresses[index], node)
+            self._calls.learn(size, len(index), started, sure=sure and result == 0)
             refused = (status < 0) & (status != UNWRITTEN)
             batch.cause[index[refused]] = -status[refused]
             batch.clean &= result == 0
             if result == -errno.ENOMEM:
                 left = self._still_home(batch, index[~refused])
                 batch.cause[left] = errno.ENOMEM
-                tries = tries + 1 if len(left) == len(index) - int(refused.sum()) else 1
-                if tries == _FULL_AFTER or not len(left):
+                vain = len(left) == len(index) - int(refused.sum())
+                self._vain[key] = self._vain[key] + 1 if vain else 1
+                if self._vain[key] >= _FULL_AFTER or not len(left):
                     if len(left):
-                        self._full.add((node, batch.page_size))
+                        self._full.add(key)
                     return left[:0]
                 # The kernel moves in order: the first that is left is the one without a place.
                 index = left[1:]
                 if not len(index):
                     return index
                 continue
+            self._vain[key] = 0
             if result == 0:
                 return index[:0]
             # Stopped early, or has the last list failed? Only in the first case do the pages not
@@ -245,11 +267,11 @@ class Relocator:
         best = np.maximum.reduceat(alignment, first_of_piece)
         sizes = np.diff(np.append(first_of_piece, len(piece)))
         heads = alignment == np.repeat(best, sizes)
-        self._move_each(batch, index[heads], node)
+        self._move_each(batch, index[heads], node, self._plan.grain, sure=False)
         largest = self._largest_folio(batch, index[heads], node)
         rest = index[~heads]
         if largest == BASE_PAGE:
-            self._move_each(batch, rest, node)
+            self._move_each(batch, rest, node, BASE_PAGE)
             return
         rest = self._still_home(batch, rest)
         addresses = batch.addresses[rest]
@@ -258,7 +280,7 @@ class Relocator:
         size = largest
         while size >= BASE_PAGE:
             turn = rest[alignment == np.uint64(size)]
-            self._move_each(batch, self._still_home(batch, turn), node)
+            self._move_each(batch, self._still_home(batch, turn), node, size)
             size //= 2
 
     def _largest_folio(self, batch: Batch, heads: Index, node: int) -> int:
@@ -311,14 +333,16 @@ class Relocator:
         # One page that is not the first: of a huge page that could not be moved nothing changes,
         # of one that was split it either moves or tells why not.
         whole = np.flatnonzero(home.all(axis=1) & (huge.cause != errno.EACCES))
-        self._move_targets(batch, self._move_each, whole * pages + 1)
+        one_each = partial(self._move_each, size=huge_size)
+        self._move_targets(batch, one_each, whole * pages + 1)
         # It may have gone to another node than was meant at first.
         batch.targets.reshape(-1, pages)[whole] = batch.targets[whole * pages + 1, None]
         if len(whole):
             home = self._home_map(batch, pages)
         split = np.flatnonzero(home.any(axis=1) & ~home.all(axis=1))
         rows, columns = np.nonzero(home[split])
-        self._move_targets(batch, self._move_each, split[rows] * pages + columns)
+        each = partial(self._move_each, size=BASE_PAGE)
+        self._move_targets(batch, each, split[rows] * pages + columns)
         # The reason given for the page tried above holds for its whole huge page.
         causes = batch.cause.reshape(-1, pages)
         untried = home.all(axis=1) & (causes[:, 1] != 0)

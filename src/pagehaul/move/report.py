@@ -119,7 +119,7 @@ def _details(part: Part) -> list[str]:
         name = errno.errorcode.get(cause, str(cause))
         lines.append(f"  stayed: {pages_text(size)}: {describe(cause)} [{name}]")
     if part.outcome.gone:
-        lines.append(f"  gone meanwhile: {pages_text(part.outcome.gone)}")
+        lines.append(f"  freed, swapped out or moved by others: {pages_text(part.outcome.gone)}")
     if part.untried:
         lines.append(f"  not tried: {pages_text(part.untried)}")
     return lines
@@ -132,7 +132,7 @@ class Report:
         self.request = request
         self.parts: dict[Identity, Part] = {}
         self.missing: list[PagehaulError] = []  # one for each named process that is not there
-        self.longest = 0.0  # seconds of the slowest window
+        self.longest = 0.0  # seconds of the slowest call
         self.stop_status = 0  # of a signal that ended the work, as a shell writes it
         self.stop_word: str | None = None
 
@@ -206,7 +206,7 @@ class Report:
             **_sizes(list(self.parts.values())),
             "seconds": round(self.seconds, 6),
             "gb_per_s": round(self.gb_per_s, 3),
-            "longest_window_ms": round(self.longest * 1e3, 3),
+            "longest_call_ms": round(self.longest * 1e3, 3),
             "complete": self.complete,
             "status": self.status,
             "error": self.stop_word or (str(failure) if failure else None),

@@ -54,7 +54,7 @@ def _refusal(request: Request, exc: OSError, process: Process) -> PagehaulError:
         )
     if exc.errno == errno.ENODEV:
         return PagehaulError(
-            f"node {format_nodes(request.plan.destinations)} has gone offline meanwhile"
+            f"node {format_nodes(request.plan.destinations)} went offline during the move"
         )
     return PagehaulError(f"move_pages(2) on process {pid}: {exc.strerror}")
 
@@ -116,7 +116,7 @@ class Work:
             calm = all(part.quiet(self.request.move_all) for part in visited)
             if watch is None or calm or left <= 0 or stop.wait(min(_WATCH_S, left)):
                 break
-        self.report.longest = self._pace.longest
+        self.report.longest = self._pace.calls.longest
         self._end(stop)
 
     def _end(self, stop: SignalStop) -> None:
@@ -173,7 +173,7 @@ class Work:
     def _move(self, process: Process, part: Part, stop: Stop) -> None:
         plan = self.request.plan
         found = sum(part.on_nodes.values())
-        relocator = Relocator(_probe(self.request, process), plan, stop)
+        relocator = Relocator(_probe(self.request, process), plan, stop, self._pace.calls)
         self._pace.begin(found, self.request.threads)
         self._progress.begin(process.pid, found)
         there = spans(process.mappings(), plan.moving, process.can_scan())

@@ -263,7 +263,7 @@ def dots(title: str, groups: Sequence[tuple[str, Sequence[Dot]]], below: str) ->
     low, high = _range([dot.mark for _, group in groups for dot in group])
     names = {dot: textwrap.wrap(dot.label, LABEL_LETTERS) for _, each in groups for dot in each}
     letters = max(len(part) for name in names.values() for part in name)
-    left = letters * _LETTER + 8
+    left = math.ceil(letters * _LETTER + 8)
     parts = []
     y = float(_EDGE)
     for heading, group in groups:

@@ -17,7 +17,7 @@ from pagehaul.bench.labels import (
     size_label,
     without,
 )
-from pagehaul.bench.quantity import Figure, Quantity, figure
+from pagehaul.bench.quantity import Figure, Quantity, figure, label
 from pagehaul.bench.row import Results, Row
 from pagehaul.bench.tables import view_of
 from pagehaul.bench.views import scaling
@@ -52,13 +52,12 @@ def plot(results: Results, experiment: str) -> str:
     else:
         most = max(row.cpus for row in rows)
         rows = [row for row in rows if row.cpus == most]
-        drawn = [
-            panel
-            for quantity in view_of(experiment, rows).quantities
-            for panel in _panels(experiment, rows, quantity)
-        ]
+        quantities = view_of(experiment, rows).quantities
+        if not quantities:
+            return ""
+        drawn = [panel for quantity in quantities for panel in _panels(experiment, rows, quantity)]
         where = f" ({cpus_label(most)}{model})" if most else model
-        title = f"{experiment}, by the unmodified kernel's figure{where}"
+        title = f"{experiment}, by {quantities[0].by}{where}"
         shared = common_settings(columns(rows))
         if shared:
             title += "; " + ", ".join(f"{name} {value}" for name, value in shared)
@@ -186,8 +185,8 @@ def _dots(mine: Sequence[Row], rows: Sequence[Row], quantity: Quantity) -> list[
         found = figure(row, rows, quantity)
         if found is not None:
             head = column_of(row)
-            label = column_label(without(head, shared))
-            dot = Dot(label, colour(head), _mark(0, row, found), found.text)
+            name = label(row, rows, quantity) or column_label(without(head, shared))
+            dot = Dot(name, colour(head), _mark(0, row, found), found.text)
             groups.setdefault(case_label(row), []).append(dot)
     panels: list[list[tuple[str, list[Dot]]]] = []
     room = 0

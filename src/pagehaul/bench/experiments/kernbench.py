@@ -11,8 +11,17 @@ from pagehaul.bench.kept_compound import KERNELS, SIZES
 from pagehaul.bench.kernbench import commands_file, sources, write_commands
 from pagehaul.bench.machines.kinds import FAULTING
 from pagehaul.bench.measures.faults import MEASURE as FAULTS
+from pagehaul.bench.measures.faults import Faults
 from pagehaul.bench.row import Row
-from pagehaul.bench.views.fault_figures import KEPT_HEADER, Lines, kept, kept_caption, line, view
+from pagehaul.bench.views.fault_figures import (
+    KEPT_HEADER,
+    Lines,
+    kept,
+    kept_caption,
+    line,
+    quantity,
+    view,
+)
 
 
 def _cells(size: Size) -> tuple[Cell, ...]:
@@ -42,10 +51,7 @@ def _lines(rows: Sequence[Row]) -> tuple[str, tuple[str, ...], Lines]:
         seen = [found for row in pair if (found := FAULTS.of(row))]
         figures = {
             "user": [[ns / 1e9 for ns in each.user_ns] for each in seen],
-            "syst": [
-                [(cpu - user) / 1e9 for cpu, user in zip(each.cpu_ns, each.user_ns, strict=True)]
-                for each in seen
-            ],
+            "syst": [[ns / 1e9 for ns in _system_ns(each)] for each in seen],
             "elsp": [[ns / 1e9 for ns in each.ns] for each in seen],
         }
         for name, (base, other) in figures.items():
@@ -55,6 +61,10 @@ def _lines(rows: Sequence[Row]) -> tuple[str, tuple[str, ...], Lines]:
         "is compiled is a small part of the kernel here."
     )
     return caption, KEPT_HEADER, tuple(body)
+
+
+def _system_ns(seen: Faults) -> list[float]:
+    return [cpu - user for cpu, user in zip(seen.cpu_ns, seen.user_ns, strict=True)]
 
 
 EXPERIMENT = Experiment(
@@ -68,5 +78,10 @@ EXPERIMENT = Experiment(
     kernels=("pcp-compound",),
     prepare=write_commands,
     quick_cpus=(2,),
-    view=view(_lines),
+    view=view(
+        _lines,
+        quantity("Elapsed time (below 1 is faster)", lambda seen: seen.ns),
+        quantity("System time (below 1 is better)", _system_ns),
+        quantity("User time (below 1 is better)", lambda seen: seen.user_ns),
+    ),
 )

@@ -2,14 +2,16 @@
 """Instructions for each page faulted in and freed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pagehaul.bench.cell import Cell, Load, Shape, Size
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.kept_compound import KERNELS, SIZES
 from pagehaul.bench.machines.kinds import FAULT_ICOUNT
+from pagehaul.bench.measures.instructions import INSTRUCTIONS as QUANTITY
 from pagehaul.bench.measures.instructions import MEASURE as INSTRUCTIONS
 from pagehaul.bench.row import Row
-from pagehaul.bench.views.fault_figures import Lines, change, kept, view
+from pagehaul.bench.views.fault_figures import KEPT_BY, Lines, change, kept, kept_base, view
 
 TOTAL_MB = 32
 
@@ -56,5 +58,5 @@ EXPERIMENT = Experiment(
     guest_only=True,
     on_request=True,
     kernels=("pcp-compound",),
-    view=view(_lines),
+    view=view(_lines, replace(QUANTITY, curve=False, base=kept_base, by=KEPT_BY)),
 )

@@ -12,7 +12,6 @@ from pagehaul.bench.measure import Measure
 from pagehaul.bench.part import Part
 from pagehaul.bench.plain import Least
 from pagehaul.bench.quantity import Quantity, in_us
-from pagehaul.bench.row import Row
 from pagehaul.bench.table_cells import (
     case_cells,
     copied,
@@ -77,22 +76,18 @@ def _table(part: Part) -> Table:
     return table_of(captions.title(part), caption, lines)
 
 
-def _own(row: Row) -> float | None:
-    reads = MEASURE.of(row)
-    return None if reads is None else reads.own_ns
-
-
-def _moved(row: Row) -> float | None:
-    reads = MEASURE.of(row)
-    return None if reads is None else reads.moved_ns
-
-
-OWN = Quantity("Reading other memory after a move (below 1 is better)", in_us(_own))
-MOVED = Quantity("Reading what has moved (below 1 is better)", in_us(_moved))
+OWN = Quantity(
+    "Reading other memory after a move (below 1 is better)",
+    in_us(lambda row: reads.own_ns if (reads := MEASURE.of(row)) else None),
+)
+MOVED = Quantity(
+    "Reading what has moved (below 1 is better)",
+    in_us(lambda row: reads.moved_ns if (reads := MEASURE.of(row)) else None),
+)
 
 # Cells ask for other memory, in KiB, that is brought into the caches before each move; it and what
 # has moved are read after it.
-MEASURE = Measure(
+MEASURE: Measure[Reads] = Measure(
     "reads",
     Reads,
     60,

@@ -12,7 +12,6 @@ from pagehaul.bench.measure import Measure
 from pagehaul.bench.part import Part
 from pagehaul.bench.plain import Least
 from pagehaul.bench.quantity import Quantity, in_us
-from pagehaul.bench.row import Row
 from pagehaul.bench.table_cells import case_cells, method_cell, times_cells, us, with_baseline
 from pagehaul.bench.view import View
 from pagehaul.errors import PagehaulError
@@ -68,21 +67,17 @@ def _table(part: Part) -> Table:
     return table_of(captions.title(part), caption, lines)
 
 
-def _first(row: Row) -> float | None:
-    remap = MEASURE.of(row)
-    return None if remap is None else remap.first_ns
-
-
-def _last(row: Row) -> float | None:
-    remap = MEASURE.of(row)
-    return None if remap is None else remap.last_ns
-
-
-FIRST = Quantity("Until the first folio is back (below 1 is better)", in_us(_first))
-LAST = Quantity("Until the last folio is back (below 1 is better)", in_us(_last))
+FIRST = Quantity(
+    "Until the first folio is back (below 1 is better)",
+    in_us(lambda row: remap.first_ns if (remap := MEASURE.of(row)) else None),
+)
+LAST = Quantity(
+    "Until the last folio is back (below 1 is better)",
+    in_us(lambda row: remap.last_ns if (remap := MEASURE.of(row)) else None),
+)
 
 # The kernel is asked when each folio is accessible again, move by move.
-MEASURE = Measure(
+MEASURE: Measure[Remap] = Measure(
     "remap",
     Remap,
     50,

@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from pagehaul.bench import captions, kept_compound, published
-from pagehaul.bench.labels import Table, cpus_label
+from pagehaul.bench.labels import Table, column_label, column_of, cpus_label
 from pagehaul.bench.means import differ
+from pagehaul.bench.measures.faults import MEASURE as FAULTS
+from pagehaul.bench.measures.faults import Faults
 from pagehaul.bench.part import Part
+from pagehaul.bench.quantity import Figure, Quantity
 from pagehaul.bench.row import Row
 from pagehaul.bench.view import View
 
@@ -40,6 +43,51 @@ def kept(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
         for (_, _, _, kernel), row in keys.items()
         if kernel == base and (row.condition, row.cpus, row.threads, other) in keys
     ]
+
+
+def kept_base(row: Row, rows: Sequence[Row]) -> Row | None:
+    """Return the row of the other kernel that a row with kept compound pages goes with."""
+    base, kept_kernel = kept_compound.KERNELS
+    if row.kernel != kept_kernel:
+        return None
+    for other in rows:
+        same = (other.condition, other.cpus, other.threads) == (
+            row.condition,
+            row.cpus,
+            row.threads,
+        )
+        if same and other.kernel == base:
+            return other
+    return None
+
+
+# What rows of kept_base() are, for people.
+KEPT_BY = "the figure without kept compound pages"
+
+
+def _label(row: Row, base: Row) -> str:
+    """Return the column of a row, without the kernel, of which the picture says enough."""
+    del base
+    return column_label(column_of(row)).partition(", ")[2]
+
+
+def quantity(
+    name: str,
+    of: Callable[[Faults], Sequence[float]],
+    base: Callable[[Row, Sequence[Row]], Row | None] = kept_base,
+    by: str = KEPT_BY,
+) -> Quantity:
+    """Return what a picture shows of faultbench: means of a figure of each repetition."""
+
+    def figure(row: Row, other: Row) -> Figure | None:
+        seen, beside = FAULTS.of(row), FAULTS.of(other)
+        if seen is None or beside is None or not fmean(of(beside)):
+            return None
+        figures = [each / fmean(of(beside)) for each in of(seen)]
+        ratio = fmean(figures)
+        return Figure(ratio, min(figures), max(figures), f"{ratio:.2f}x")
+
+    return Quantity(name, figure, base=base, by=by, label=_label)
 
 
 def sizes_of(row: Row, rows: Sequence[Row]) -> str:
@@ -76,7 +124,10 @@ def line(
     return (sizes, name, *cells)
 
 
-def view(lines: Callable[[Sequence[Row]], tuple[str, tuple[str, ...], Lines]]) -> View:
+def view(
+    lines: Callable[[Sequence[Row]], tuple[str, tuple[str, ...], Lines]],
+    *quantities: Quantity,
+) -> View:
     """Return how an experiment of faultbench is told, by what makes caption, header and body."""
 
     def table(part: Part) -> Table:
@@ -87,4 +138,4 @@ def view(lines: Callable[[Sequence[Row]], tuple[str, tuple[str, ...], Lines]]) -
             caption += " Accelerator: tcg, an emulator: times mean nothing by themselves."
         return Table(captions.title(part), caption, header, body)
 
-    return View(table, apart=True)
+    return View(table, quantities, apart=True)

@@ -13,6 +13,7 @@ from pagehaul.bench.labels import (
     table_of,
 )
 from pagehaul.bench.part import Part
+from pagehaul.bench.quantity import Figure, Quantity
 from pagehaul.bench.row import Row
 from pagehaul.bench.view import View
 
@@ -34,14 +35,15 @@ def changes(row: Row, full: Row) -> str:
 
 def gains(rows: Sequence[Row]) -> list[tuple[str, Row, Row]]:
     """Return what is changed, the row with the change, and the cell without it, of each pair."""
-    found = []
-    for row in rows:
-        alike = [each for each in rows if _is_cell_of(each, row)]
-        # Settings that make the cell, and are no change, are in the one with most of them.
-        full = max(alike, key=lambda each: len(each.settings), default=None)
-        if full is not None:
-            found.append((changes(row, full), row, full))
-    return found
+    pairs = ((row, whole(row, rows)) for row in rows)
+    return [(changes(row, full), row, full) for row, full in pairs if full is not None]
+
+
+def whole(row: Row, rows: Sequence[Row]) -> Row | None:
+    """Return the cell that a row is, but for its change; None for a row without one."""
+    alike = [each for each in rows if _is_cell_of(each, row)]
+    # Settings that make the cell, and are no change, are in the one with most of them.
+    return max(alike, key=lambda each: len(each.settings), default=None)
 
 
 def _is_cell_of(full: Row, row: Row) -> bool:
@@ -84,4 +86,22 @@ def _table(part: Part) -> Table:
     return table_of(captions.title(part), caption, ordered)
 
 
-VIEW = View(_table, apart=True)
+def _figure(row: Row, full: Row) -> Figure:
+    lows, highs = full.median_gbps / max(row.gbps), full.median_gbps / min(row.gbps)
+    ratio = 1 + gain(row, full)
+    return Figure(ratio, lows, highs, f"{ratio:.2f}x")
+
+
+def _label(row: Row, full: Row) -> str:
+    return f"{changes(row, full)}, {column_label(shared_column_of(full))}"
+
+
+GAIN = Quantity(
+    "Speed (above 1: the mechanism helps)",
+    _figure,
+    base=whole,
+    by="the figure without the mechanism, or with the value",
+    label=_label,
+)
+
+VIEW = View(_table, (GAIN,), apart=True)

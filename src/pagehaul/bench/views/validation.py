@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pagehaul.bench import captions, published
-from pagehaul.bench.labels import Table, case_label, table_of
+from pagehaul.bench.labels import Table, case_label, column_label, column_of, table_of
 from pagehaul.bench.part import Part
+from pagehaul.bench.quantity import Figure, Quantity
 from pagehaul.bench.row import Row
 from pagehaul.bench.view import View
 from pagehaul.errors import PagehaulError
@@ -64,20 +65,26 @@ def _deviations(model: str) -> tuple[models.Deviation, ...]:
 
 def comparisons(rows: Sequence[Row]) -> list[Comparison]:
     """Return all that can be compared: rows of a model whose machine figures were published of."""
-    found = []
-    for row in _largest_machines(rows):
-        series = _series(row)
-        count = row.channels or row.threads
-        one = _one(row, series, rows)
-        if row.model is None or series is None or one is None or count == 1:
-            continue
-        ratios = published.to_one(row.model, series, *row.shape)
-        if count in ratios:
-            measured = row.median_gbps / one.median_gbps
-            found.append(
-                Comparison(row.model, series, case_label(row), count, ratios[count], measured, row)
-            )
-    return found
+    found = ((row, _one_of(row, rows)) for row in _largest_machines(rows))
+    compared = (_comparison(row, one) for row, one in found if one is not None)
+    return [each for each in compared if each is not None]
+
+
+def _one_of(row: Row, rows: Sequence[Row]) -> Row | None:
+    return _one(row, _series(row), rows)
+
+
+def _comparison(row: Row, one: Row) -> Comparison | None:
+    """Return what a row says by that of one thread, None where nothing of it was published."""
+    series = _series(row)
+    count = row.channels or row.threads
+    if row.model is None or series is None or count == 1:
+        return None
+    ratios = published.to_one(row.model, series, *row.shape)
+    if count not in ratios:
+        return None
+    measured = row.median_gbps / one.median_gbps
+    return Comparison(row.model, series, case_label(row), count, ratios[count], measured, row)
 
 
 def _largest_machines(rows: Sequence[Row]) -> list[Row]:
@@ -179,4 +186,25 @@ def _table(part: Part) -> Table:
     return table_of(captions.title(part), caption, lines)
 
 
-VIEW = View(_table, apart=True)
+def _figure(row: Row, one: Row) -> Figure | None:
+    found = _comparison(row, one)
+    if found is None:
+        return None
+    ratio = 1 + found.deviation
+    return Figure(ratio, ratio, ratio, f"{ratio:.2f}x")
+
+
+def _label(row: Row, one: Row) -> str:
+    del one
+    return column_label(column_of(row)._replace(settings=()))
+
+
+RATIO = Quantity(
+    "Speed by that of one (1: as published)",
+    _figure,
+    base=_one_of,
+    by="the published figure",
+    label=_label,
+)
+
+VIEW = View(_table, (RATIO,), apart=True)
