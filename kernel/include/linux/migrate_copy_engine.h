@@ -102,7 +102,6 @@ struct migrate_copy_chunk {
 	u64 first;
 	u64 claimed_ns;
 	struct list_head quarantine;
-	bool held;
 };
 
 /**

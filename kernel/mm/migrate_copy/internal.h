@@ -359,9 +359,6 @@ struct migrate_copy_test {
 };
 
 extern struct migrate_copy_test migrate_copy_test;
-
-void migrate_copy_engine_tune(struct migrate_copy_engine *engine, bool exclusive,
-			      unsigned int timeout_ms);
 #endif
 
 #endif /* _MM_MIGRATE_COPY_INTERNAL_H */

@@ -35,20 +35,6 @@ static bool names(const char *list, const char *label, struct device *dev)
 	       word_in(list, dev_name(dev)) || word_in(list, dev_driver_string(dev));
 }
 
-/* What the device of a channel takes at a time. */
-static void get_limits(struct device *dev, struct migrate_copy_limits *limits)
-{
-	unsigned long boundary = dma_get_seg_boundary(dev);
-
-	*limits = (struct migrate_copy_limits){
-		.range_pages = min_t(size_t, dma_get_max_seg_size(dev) / PAGE_SIZE,
-				     UINT_MAX),
-	};
-	/* One that is larger than all memory is none. */
-	if (boundary != ULONG_MAX)
-		limits->boundary_pages = (boundary >> PAGE_SHIFT) + 1;
-}
-
 /*
  * Why a channel is of no use, or NULL. Under the lock of dmaengine: the channel has
  * a name, if its device is registered. One that is not can be found for as long as
@@ -72,16 +58,43 @@ static const char *unfit(struct dma_chan *chan)
 /**
  * struct search - what channel to look for
  * @nid: On which node, or NUMA_NO_NODE for any.
- * @label: The name of the last one that suits, which is the one that is found.
- * @buf: Where to write which are of no use, and why; then none is found.
+ * @dchan: Learns what there is to know of the last one that suits, which is the one
+ *	that is found; NULL to find none.
+ * @buf: Where to write which are not used, and why, if none is to be found.
  * @len: What has been written.
  */
 struct search {
 	int nid;
-	char label[LABEL_SIZE];
+	struct dcbm_chan *dchan;
 	char *buf;
 	ssize_t len;
 };
+
+/*
+ * Note what is to be known of a channel. As soon as dmaengine lets go of its lock, the
+ * device may be unbound, and what is not ours may go.
+ */
+static void learn(struct dcbm_chan *dchan, struct dma_chan *chan)
+{
+	struct device *dev = dmaengine_get_dma_device(chan);
+	unsigned long boundary = dma_get_seg_boundary(dev);
+
+	strscpy(dchan->label, dma_chan_name(chan));
+	put_device(dchan->dev);
+	dchan->dev = get_device(dev);
+	WRITE_ONCE(dchan->nid, dev_to_node(chan->device->dev));
+	dchan->limits = (struct migrate_copy_limits){
+		.range_pages = min_t(size_t, dma_get_max_seg_size(dev) / PAGE_SIZE,
+				     UINT_MAX),
+	};
+	/* One that is larger than all memory is none. */
+	if (boundary != ULONG_MAX)
+		dchan->limits.boundary_pages = (boundary >> PAGE_SHIFT) + 1;
+	dchan->no_order = dma_has_cap(DMA_COMPLETION_NO_ORDER,
+				      chan->device->cap_mask);
+	dchan->stops = names(dcbm_terminate, dchan->label, chan->device->dev);
+	dchan->asks = names(dcbm_poll, dchan->label, chan->device->dev);
+}
 
 static bool suits(struct dma_chan *chan, void *data)
 {
@@ -92,7 +105,7 @@ static bool suits(struct dma_chan *chan, void *data)
 	if (list_count_nodes(&chan->device->channels) != chan->device->chancnt)
 		return false;
 	why = unfit(chan);
-	if (search->buf) {
+	if (!search->dchan) {
 		search->len += sysfs_emit_at(search->buf, search->len,
 					     "%s of %s: %s\n", dma_chan_name(chan),
 					     dev_name(chan->device->dev),
@@ -102,7 +115,7 @@ static bool suits(struct dma_chan *chan, void *data)
 	if (why || (search->nid != NUMA_NO_NODE &&
 		    search->nid != dev_to_node(chan->device->dev)))
 		return false;
-	strscpy(search->label, dma_chan_name(chan));
+	learn(search->dchan, chan);
 	return true;
 }
 
@@ -163,29 +176,24 @@ static struct dcbm_chan *free_slot(void)
 static bool acquire_one(int nid)
 {
 	struct dcbm_chan *dchan = free_slot();
-	struct search search = { .nid = nid };
+	struct search search = { .nid = nid, .dchan = dchan };
 	struct dma_chan *chan;
 
 	if (!dchan)
 		return false;
+	dchan->dev = NULL;
 	chan = request(&search);
 	if (!chan) {
 		search.nid = NUMA_NO_NODE;
 		chan = request(&search);
 	}
-	if (!chan)
+	if (!chan) {
+		put_device(dchan->dev);
 		return false;
+	}
 
 	spin_lock_irq(&dchan->lock);
 	WRITE_ONCE(dchan->chan, chan);
-	strscpy(dchan->label, search.label);
-	dchan->dev = get_device(dmaengine_get_dma_device(chan));
-	WRITE_ONCE(dchan->nid, dev_to_node(chan->device->dev));
-	get_limits(dchan->dev, &dchan->limits);
-	dchan->no_order = dma_has_cap(DMA_COMPLETION_NO_ORDER,
-				      chan->device->cap_mask);
-	dchan->stops = names(dcbm_terminate, search.label, chan->device->dev);
-	dchan->asks = names(dcbm_poll, search.label, chan->device->dev);
 	dchan->bytes = 0;
 	dchan->strikes = 0;
 	WRITE_ONCE(dchan->state, CHAN_LIVE);

@@ -27,6 +27,9 @@
 /* Room for a list of names. */
 #define NAMES_SIZE	256
 
+/* When to look again at a channel that should be ready in a moment. */
+#define LOOK_DELAY	msecs_to_jiffies(1)
+
 /* The number of a chunk has so many bits, see the tickets in submit.c. */
 #define NUMBER_BITS	40
 
@@ -84,6 +87,7 @@ struct dcbm_desc {
  *	be asked.
  * @cookie: Of the last descriptor; the work item's.
  * @pumping: The work item is at it, partly without the lock.
+ * @again: It took nothing though it was empty, and is to be tried once more.
  * @outstanding: Descriptors that were submitted and are not over.
  * @strikes: How often in a row something went wrong.
  * @resume: In jiffies, when to try again, after that.
@@ -110,6 +114,7 @@ struct dcbm_chan {
 	bool asks;
 	dma_cookie_t cookie;
 	bool pumping;
+	bool again;
 	unsigned int outstanding;
 	unsigned int strikes;
 	unsigned long resume;

@@ -30,8 +30,7 @@
 /* How long a channel may take for what it has, before it is terminated. */
 #define LEAVE_DELAY	msecs_to_jiffies(100)
 
-/* When to look again at one that has something in flight. */
-#define LOOK_DELAY	msecs_to_jiffies(1)
+/* When to look again at one that is late. */
 #define RETRY_DELAY	(HZ / 2)
 
 /* Who waits for a channel to be released. */
@@ -166,15 +165,6 @@ static bool terminate(struct dcbm_chan *dchan)
 	return true;
 }
 
-static void reset(struct dcbm_chan *dchan)
-{
-	terminate(dchan);
-	spin_lock_irq(&dchan->lock);
-	if (dchan->state == CHAN_RESETTING)
-		WRITE_ONCE(dchan->state, CHAN_LIVE);
-	spin_unlock_irq(&dchan->lock);
-}
-
 /* Has the channel nothing left? */
 static bool is_empty(struct dcbm_chan *dchan)
 {
@@ -224,7 +214,11 @@ void dcbm_work(struct work_struct *work)
 
 	/* What is lost may be known to have stopped by now. */
 	if (READ_ONCE(dchan->state) == CHAN_RESETTING || READ_ONCE(dchan->lost))
-		reset(dchan);
+		terminate(dchan);
+	spin_lock_irq(&dchan->lock);
+	if (dchan->state == CHAN_RESETTING)
+		WRITE_ONCE(dchan->state, CHAN_LIVE);
+	spin_unlock_irq(&dchan->lock);
 	end_quarantine(dchan);
 	if (READ_ONCE(dchan->state) == CHAN_LEAVING)
 		release(dchan);

@@ -269,8 +269,14 @@ static bool not_taken(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 		dchan->outstanding--;
 	}
 	desc->submitted--;
-	if (err == -EAGAIN && !empty && !desc->error)
+	if (err == -EAGAIN && !desc->error && (!empty || !dchan->again)) {
+		/* An empty one may be about to free what it has just reported. */
+		dchan->again = empty;
+		if (empty)
+			mod_delayed_work(dcbm_wq, &dchan->work, LOOK_DELAY);
 		return false;
+	}
+	dchan->again = false;
 	atomic_long_inc(&dcbm_rejected);
 	if (!desc->error && err != -ERANGE)
 		dcbm_strike(dchan, "descriptor not taken");
@@ -328,6 +334,8 @@ static bool submit(struct dcbm_chan *dchan)
 	spin_lock_irq(&dchan->lock);
 	if (err)
 		more = not_taken(dchan, desc, nr, err, empty);
+	else
+		dchan->again = false;
 	desc->submitting = false;
 	if (dcbm_over(desc))
 		dcbm_finish(dchan, desc);

@@ -55,9 +55,7 @@ void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk)
 
 	copy_engine_count(chunk->engine, ENGINE_LOST, 1);
 	copy_engine_learn(chunk->engine, chunk, false);
-	chunk->held = true;
-	if (chunk->held)
-		chunk_visit_dst(chunk, folio_get);
+	chunk_visit_dst(chunk, folio_get);
 	spin_lock_irqsave(&quarantine_lock, flags);
 	list_add(&chunk->quarantine, &quarantine);
 	copy_engine_count(chunk->engine, ENGINE_QUARANTINED, 1);
@@ -87,8 +85,7 @@ void migrate_copy_chunk_stopped(struct migrate_copy_chunk *chunk)
 	spin_lock_irq(&quarantine_lock);
 	list_del(&chunk->quarantine);
 	spin_unlock_irq(&quarantine_lock);
-	if (chunk->held)
-		chunk_visit_dst(chunk, folio_put);
+	chunk_visit_dst(chunk, folio_put);
 	/* The engine may go with the last one. */
 	if (atomic_long_dec_and_test(&engine->stats[ENGINE_QUARANTINED]))
 		wake_up_var(&engine->stats[ENGINE_QUARANTINED]);

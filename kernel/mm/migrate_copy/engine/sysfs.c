@@ -119,7 +119,7 @@ bool __migrate_copy_may_offload(int reason)
 void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable)
 {
 	guard(mutex)(&engines_lock);
-	if (engine->use->offloading == enable)
+	if (engine->use->offloading == enable || (enable && engine->leaving))
 		return;
 	if (enable) {
 		rooms_alloc();
@@ -319,6 +319,9 @@ static int engine_add(struct migrate_copy_engine *engine)
 	if (!err) {
 		static_branch_inc(&migrate_copy_engine_key);
 		list_add_tail_rcu(&engine->node, &copy_engines);
+	} else {
+		/* Somebody may have found it in sysfs already. */
+		WRITE_ONCE(engine->leaving, true);
 	}
 	return err;
 }
@@ -394,26 +397,6 @@ void migrate_copy_engine_unregister(struct migrate_copy_engine *engine)
 	kobject_put(&engine->kobj);
 }
 EXPORT_SYMBOL_GPL(migrate_copy_engine_unregister);
-
-#ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
-/**
- * migrate_copy_engine_tune() - Prepare an engine for a test.
- * @engine: The engine.
- * @exclusive: Whether CPUs copy only what it leaves.
- * @timeout_ms: How long a caller waits for it.
- *
- * Forgets how fast it is, too.
- *
- * Context: Any.
- */
-void migrate_copy_engine_tune(struct migrate_copy_engine *engine, bool exclusive,
-			      unsigned int timeout_ms)
-{
-	WRITE_ONCE(engine->exclusive, exclusive);
-	WRITE_ONCE(engine->timeout_ms, timeout_ms);
-	copy_engine_forget(engine);
-}
-#endif
 
 /**
  * migrate_copy_engines_init() - Make room for engines.

@@ -18,7 +18,7 @@
 #include <linux/vmstat.h>
 #include <linux/workqueue.h>
 
-#include "../internal.h"
+#include "../engine/engine.h"
 #include "kunit_folios.h"
 
 /* As many chunks as a job lets engines have. */
@@ -31,6 +31,15 @@
 /* How long a caller waits for a fake engine: most of it before it asks it to stop. */
 #define TIMEOUT_MS	20
 #define STOP_NS		(TIMEOUT_MS * NSEC_PER_MSEC * 3 / 4)
+
+/* Forgets how fast the engine is, too. */
+static void engine_tune(struct migrate_copy_engine *engine, bool exclusive,
+			unsigned int timeout_ms)
+{
+	WRITE_ONCE(engine->exclusive, exclusive);
+	WRITE_ONCE(engine->timeout_ms, timeout_ms);
+	copy_engine_forget(engine);
+}
 
 /* Folio orders of the standard job: small and large, in no tidy sequence. */
 static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
@@ -247,7 +256,7 @@ static struct fake *fake_alloc(struct kunit *test, const char *name,
 	KUNIT_ASSERT_EQ(test, 0,
 			kunit_add_action_or_reset(test, fake_free, fake));
 	migrate_copy_engine_enable(fake->engine, true);
-	migrate_copy_engine_tune(fake->engine, false, TIMEOUT_MS);
+	engine_tune(fake->engine, false, TIMEOUT_MS);
 	return fake;
 }
 
@@ -363,7 +372,7 @@ static void engine_copies(struct kunit *test)
 		struct result result;
 
 		fake->limits.chunk_pages = max;
-		migrate_copy_engine_tune(fake->engine, false, TIMEOUT_MS);
+		engine_tune(fake->engine, false, TIMEOUT_MS);
 		copy_test_fill(set, round++);
 		result = run_job(set, helpers ? num_possible_cpus() : 0);
 		expect_copied(test, set, &result);
@@ -389,7 +398,7 @@ static void ranges(struct kunit *test)
 	struct fake *fake = fake_alloc(test, "kunit", COPY);
 	struct result result;
 
-	migrate_copy_engine_tune(fake->engine, true, TIMEOUT_MS);
+	engine_tune(fake->engine, true, TIMEOUT_MS);
 	fake->limits.chunk_pages = 1024;
 	copy_test_fill(set, 1);
 	result = run_job(set, 0);
@@ -428,7 +437,7 @@ static void neighbours(struct kunit *test)
 	set->nr = CHUNK_PAGES;
 	set->pages = CHUNK_PAGES;
 
-	migrate_copy_engine_tune(fake->engine, true, TIMEOUT_MS);
+	engine_tune(fake->engine, true, TIMEOUT_MS);
 	fake->limits.chunk_pages = 1024;
 	copy_test_fill(set, 3);
 	result = run_job(set, 0);
@@ -455,7 +464,7 @@ static void failed_chunks(struct kunit *test)
 
 		fake->claims = 0;
 		fake->limits.chunk_pages = max;
-		migrate_copy_engine_tune(fake->engine, false, TIMEOUT_MS);
+		engine_tune(fake->engine, false, TIMEOUT_MS);
 		copy_test_fill(set, round++);
 		result = run_job(set, 0);
 		expect_copied(test, set, &result);
@@ -494,7 +503,7 @@ static void late_chunks(struct kunit *test)
 		struct result result;
 
 		fake->conduct = round ? LATE_COPY : LATE;
-		migrate_copy_engine_tune(fake->engine, false, TIMEOUT_MS);
+		engine_tune(fake->engine, false, TIMEOUT_MS);
 		copy_test_fill(set, round);
 		result = run_job(set, 0);
 		expect_copied(test, set, &result);
@@ -571,7 +580,7 @@ static void lost_hugetlb(struct kunit *test)
 	struct migrate_copy_team team = {};
 	unsigned long by_cpus = caller_bytes(test);
 
-	migrate_copy_engine_tune(fake->engine, true, TIMEOUT_MS);
+	engine_tune(fake->engine, true, TIMEOUT_MS);
 	copy_test_fill(set, 1);
 	KUNIT_EXPECT_FALSE(test, migrate_copy_hugetlb(pair->dst, pair->src,
 						      MR_SYSCALL, MIGRATE_MT,
@@ -596,7 +605,7 @@ static void exclusive_engine(struct kunit *test)
 	struct fake *fake = fake_alloc(test, "kunit", WORK);
 	struct result result;
 
-	migrate_copy_engine_tune(fake->engine, true, TIMEOUT_MS);
+	engine_tune(fake->engine, true, TIMEOUT_MS);
 	copy_test_fill(set, 1);
 	result = run_job(set, num_possible_cpus());
 	expect_copied(test, set, &result);
@@ -622,7 +631,7 @@ static void exclusive_refuses(struct kunit *test)
 
 	if (num_online_cpus() < 2)
 		kunit_skip(test, "needs two CPUs");
-	migrate_copy_engine_tune(fake->engine, true, TIMEOUT_MS);
+	engine_tune(fake->engine, true, TIMEOUT_MS);
 	fake->limits.chunk_pages = 1;
 	WRITE_ONCE(migrate_copy_test.any_cpu, true);
 	for (i = 0; i < ARRAY_SIZE(conducts); i++) {
@@ -655,7 +664,7 @@ static void limited_ranges(struct kunit *test)
 	struct result result;
 	unsigned int i;
 
-	migrate_copy_engine_tune(fake->engine, true, TIMEOUT_MS);
+	engine_tune(fake->engine, true, TIMEOUT_MS);
 	for (i = 0; i < ARRAY_SIZE(limits); i++) {
 		fake->limits = limits[i];
 		fake->claims = 0;
@@ -740,7 +749,7 @@ static void whole_batch(struct kunit *test)
 {
 	struct fake *fake = fake_alloc(test, "kunit", COPY);
 
-	migrate_copy_engine_tune(fake->engine, true, TIMEOUT_MS);
+	engine_tune(fake->engine, true, TIMEOUT_MS);
 	fake->limits.chunk_pages = 0;
 	run_batch(test, true);
 	KUNIT_EXPECT_EQ(test, BATCH_PAGES, fake->job_pages);
@@ -879,7 +888,7 @@ static void tried_again(struct kunit *test)
 	 * is busy may find it slow to begin with.
 	 */
 	for (jobs = 0; jobs < 100 && !fake->stops; jobs++) {
-		migrate_copy_engine_tune(fake->engine, false, TIMEOUT_MS);
+		engine_tune(fake->engine, false, TIMEOUT_MS);
 		fake->conduct = COPY;
 		for (round = 0; round < 8; round++)
 			run_job(set, 0);
