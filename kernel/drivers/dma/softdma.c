@@ -7,7 +7,7 @@
  * everything that can go wrong with real hardware can be made to go wrong here, in
  * debugfs below softdma/:
  *
- * fail_transfer	nothing is copied, the client is told that
+ * fail_transfer	half of it is copied, the client is told that it has failed
  * fail_delay		the transfer begins only after delay_ms, at once if that becomes 0
  * fail_abort		the client is told that it was aborted, and it begins after delay_ms
  *			nevertheless; then the client is told again (ioat)
@@ -35,6 +35,9 @@
  * loose		does not stop when it is terminated, says that it has, and frees
  *			what it still uses: KASAN finds that (ptdma)
  *
+ * With pci=1 its devices are those that QEMU has for tests (pci-testdev), and so what
+ * an IOMMU has mapped for these is all that it can access.
+ *
  * What a client does that it must not do is counted in misused.
  *
  * What other drivers do, this one does, too, so that clients which do not allow for
@@ -53,11 +56,14 @@
 #include <linux/dmaengine.h>
 #include <linux/err.h>
 #include <linux/fault-inject.h>
+#include <linux/iommu.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/log2.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/nodemask.h>
+#include <linux/pci.h>
 #include <linux/platform_device.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -92,6 +98,10 @@ MODULE_PARM_DESC(channels, "channels of each device, 1 to 64 (default 4)");
 static unsigned int devices = 1;
 module_param(devices, uint, 0444);
 MODULE_PARM_DESC(devices, "devices, 1 to 8, the first on the first node, and so on (default 1)");
+
+static bool pci;
+module_param(pci, bool, 0444);
+MODULE_PARM_DESC(pci, "be the driver of QEMU's pci-testdev, of as many as there are (default 0)");
 
 static char *cpus;
 module_param(cpus, charp, 0444);
@@ -222,12 +232,14 @@ struct softdma_chan {
 /**
  * struct softdma - a device
  * @dma: What dmaengine knows of it; the last reference frees this.
- * @free: Does so.
+ * @node: In the list of those that are bound.
+ * @free: Frees this.
  * @nr: Number of @chans that are set up.
  * @chans: The channels.
  */
 struct softdma {
 	struct dma_device dma;
+	struct list_head node;
 	struct work_struct free;
 	unsigned int nr;
 	struct softdma_chan chans[];
@@ -235,6 +247,10 @@ struct softdma {
 
 /* The CPUs of @cpus, if it is given. */
 static struct cpumask thread_cpus;
+
+/* Those that are bound, under the mutex. */
+static DEFINE_MUTEX(bound_lock);
+static LIST_HEAD(bound);
 
 static struct platform_device *pdevs[MAX_DEVICES];
 static struct dentry *debug_dir;
@@ -543,6 +559,24 @@ static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
 	return !aborted(sc);
 }
 
+/* What a device sees at an address; NULL if the IOMMU lets it see nothing there. */
+static void *at(struct softdma_chan *sc, dma_addr_t addr)
+{
+	struct device *dev = sc->vc.chan.device->dev;
+	struct iommu_domain *domain = iommu_get_domain_for_dev(dev);
+	phys_addr_t phys;
+
+	if (!domain)
+		return phys_to_virt(dma_to_phys(dev, addr));
+	phys = iommu_iova_to_phys(domain, addr);
+	if (phys)
+		return phys_to_virt(phys);
+	/* It has been unmapped too soon, unless this goes on when it must not. */
+	if (!loose)
+		atomic_inc(&misused);
+	return NULL;
+}
+
 /*
  * Copy; false if the transfer was given up.  KASAN would
  * see no device write to memory that was given away since, and sees not this one.
@@ -552,19 +586,25 @@ static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
  * same, and each access would take the other's entry.
  */
 __no_sanitize_address
-static bool copy_all(struct softdma_chan *sc, const struct softdma_cmd *cmd)
+static bool copy_all(struct softdma_chan *sc, const struct softdma_cmd *cmd,
+		     size_t len)
 {
-	struct device *dev = sc->vc.chan.device->dev;
-	void *dst = phys_to_virt(dma_to_phys(dev, cmd->dst));
-	void *src = phys_to_virt(dma_to_phys(dev, cmd->src));
-	size_t len = cmd->len, done, part;
+	size_t done, part;
+	dma_addr_t from, to;
+	void *dst, *src;
 
 	for (done = 0; done < len; done += part) {
-		part = min_t(size_t, len - done, PIECE);
+		from = cmd->src + done;
+		to = cmd->dst + done;
+		part = min3(len - done, PIECE - from % PIECE, PIECE - to % PIECE);
 		if (aborted(sc))
 			return false;
-		memcpy(sc->bounce, src + done, part);
-		memcpy(dst + done, sc->bounce, part);
+		src = at(sc, from);
+		dst = at(sc, to);
+		if (src && dst) {
+			memcpy(sc->bounce, src, part);
+			memcpy(dst, sc->bounce, part);
+		}
 		cond_resched();
 	}
 	return true;
@@ -643,13 +683,14 @@ static void work_on(struct softdma_chan *sc, struct softdma_desc *desc)
 		dawdle(sc);
 
 	if (should_fail(&fail_transfer, len)) {
+		copy_all(sc, cmd, len / 2);
 		desc->vd.tx_result.result = DMA_TRANS_WRITE_FAILED;
 		let_go(sc, desc, true);
 		return;
 	}
 	if (!aborted(sc))
 		len = cmd_len(cmd);
-	done = copy_all(sc, cmd) &&
+	done = copy_all(sc, cmd, len) &&
 	       ((!mb && !READ_ONCE(setup_ns)) || keep_pace(sc, desc, len, mb));
 	if (done && should_fail(&fail_drop, len))
 		done = false;
@@ -740,9 +781,9 @@ static void dma_init(struct dma_device *dma, struct device *dev)
 	dma->device_release = softdma_release;
 }
 
-static int softdma_probe(struct platform_device *pdev)
+/* Make a device of dmaengine of one of the machine. */
+static int softdma_add(struct device *dev)
 {
-	struct device *dev = &pdev->dev;
 	struct softdma *sd;
 	unsigned int i;
 	int err;
@@ -765,10 +806,12 @@ static int softdma_probe(struct platform_device *pdev)
 		if (err)
 			goto free;
 	}
-	platform_set_drvdata(pdev, sd);
+	dev_set_drvdata(dev, sd);
 	err = dma_async_device_register(&sd->dma);
 	if (err)
 		goto free;
+	scoped_guard(mutex, &bound_lock)
+		list_add_tail(&sd->node, &bound);
 	return 0;
 
 free:
@@ -794,15 +837,27 @@ static void drain(struct softdma_chan *sc)
 	vchan_synchronize(&sc->vc);
 }
 
-static void softdma_remove(struct platform_device *pdev)
+/* Clients may hold channels yet. Nothing moves any more. */
+static void softdma_del(struct device *dev)
 {
-	struct softdma *sd = platform_get_drvdata(pdev);
+	struct softdma *sd = dev_get_drvdata(dev);
 	unsigned int i;
 
-	/* Clients may hold channels yet. Nothing moves any more. */
+	scoped_guard(mutex, &bound_lock)
+		list_del(&sd->node);
 	for (i = 0; i < sd->nr; i++)
 		drain(&sd->chans[i]);
 	dma_async_device_unregister(&sd->dma);
+}
+
+static int softdma_probe(struct platform_device *pdev)
+{
+	return softdma_add(&pdev->dev);
+}
+
+static void softdma_remove(struct platform_device *pdev)
+{
+	softdma_del(&pdev->dev);
 }
 
 static struct platform_driver softdma_driver = {
@@ -812,6 +867,58 @@ static struct platform_driver softdma_driver = {
 		.name = "softdma",
 	},
 };
+
+#ifdef CONFIG_PCI
+/* Of all nodes in turn, as the others: QEMU says of none where it is. */
+static int softdma_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	static atomic_t nr;
+	unsigned int skip = (atomic_inc_return(&nr) - 1) % num_online_nodes();
+	int node = first_online_node;
+
+	while (skip--)
+		node = next_online_node(node);
+	set_dev_node(&pdev->dev, node);
+	pci_set_master(pdev);
+	return softdma_add(&pdev->dev);
+}
+
+static void softdma_pci_remove(struct pci_dev *pdev)
+{
+	softdma_del(&pdev->dev);
+}
+
+static const struct pci_device_id softdma_ids[] = {
+	{ PCI_DEVICE(PCI_VENDOR_ID_REDHAT, 0x0005) },
+	{}
+};
+
+static struct pci_driver softdma_pci_driver = {
+	.name = "softdma",
+	.id_table = softdma_ids,
+	.probe = softdma_pci_probe,
+	.remove = softdma_pci_remove,
+};
+
+static int register_pci(void)
+{
+	return pci_register_driver(&softdma_pci_driver);
+}
+
+static void unregister_pci(void)
+{
+	pci_unregister_driver(&softdma_pci_driver);
+}
+#else
+static int register_pci(void)
+{
+	return -ENODEV;
+}
+
+static void unregister_pci(void)
+{
+}
+#endif
 
 #ifdef CONFIG_FAULT_INJECTION_DEBUG_FS
 static const struct {
@@ -831,19 +938,16 @@ static const struct {
 
 static int revive_set(void *data, u64 value)
 {
-	unsigned int d, i;
+	struct softdma *sd;
+	unsigned int i;
 
-	for (d = 0; d < devices; d++) {
-		struct softdma *sd;
-
-		device_lock(&pdevs[d]->dev);
-		sd = pdevs[d]->dev.driver ? platform_get_drvdata(pdevs[d]) : NULL;
-		for (i = 0; sd && i < sd->nr; i++) {
+	guard(mutex)(&bound_lock);
+	list_for_each_entry(sd, &bound, node) {
+		for (i = 0; i < sd->nr; i++) {
 			WRITE_ONCE(sd->chans[i].gone, false);
 			wake_up(&sd->chans[i].work);
 			wake_up_all(&sd->chans[i].room);
 		}
-		device_unlock(&pdevs[d]->dev);
 	}
 	return 0;
 }
@@ -886,10 +990,35 @@ static struct platform_device *add_device(unsigned int id, int node)
 	return pdev;
 }
 
-static int __init softdma_init(void)
+static void del_devices(unsigned int nr)
+{
+	while (nr--)
+		platform_device_unregister(pdevs[nr]);
+	platform_driver_unregister(&softdma_driver);
+}
+
+static int add_devices(void)
 {
 	int node = first_online_node, err;
 	unsigned int d;
+
+	err = platform_driver_register(&softdma_driver);
+	for (d = 0; d < devices && !err; d++) {
+		pdevs[d] = add_device(d, node);
+		if (IS_ERR(pdevs[d])) {
+			err = PTR_ERR(pdevs[d]);
+			del_devices(d);
+		}
+		node = next_online_node(node);
+		if (node == MAX_NUMNODES)
+			node = first_online_node;
+	}
+	return err;
+}
+
+static int __init softdma_init(void)
+{
+	int err;
 
 	if (!channels || channels > MAX_CHANNELS || !devices ||
 	    devices > MAX_DEVICES || !queue || queue > NR_DESCS ||
@@ -907,40 +1036,23 @@ static int __init softdma_init(void)
 	free_wq = alloc_workqueue("softdma", WQ_UNBOUND, 0);
 	if (!free_wq)
 		return -ENOMEM;
-	err = platform_driver_register(&softdma_driver);
-	if (err)
-		goto destroy;
-	for (d = 0; d < devices; d++) {
-		pdevs[d] = add_device(d, node);
-		if (IS_ERR(pdevs[d])) {
-			err = PTR_ERR(pdevs[d]);
-			goto unregister;
-		}
-		node = next_online_node(node);
-		if (node == MAX_NUMNODES)
-			node = first_online_node;
+	err = pci ? register_pci() : add_devices();
+	if (err) {
+		destroy_workqueue(free_wq);
+		return err;
 	}
 	add_debugfs();
 	return 0;
-
-unregister:
-	while (d--)
-		platform_device_unregister(pdevs[d]);
-	platform_driver_unregister(&softdma_driver);
-destroy:
-	destroy_workqueue(free_wq);
-	return err;
 }
 module_init(softdma_init);
 
 static void __exit softdma_exit(void)
 {
-	unsigned int d;
-
 	debugfs_remove(debug_dir);
-	for (d = 0; d < devices; d++)
-		platform_device_unregister(pdevs[d]);
-	platform_driver_unregister(&softdma_driver);
+	if (pci)
+		unregister_pci();
+	else
+		del_devices(devices);
 	destroy_workqueue(free_wq);
 }
 module_exit(softdma_exit);

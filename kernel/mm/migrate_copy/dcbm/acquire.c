@@ -90,8 +90,6 @@ static void learn(struct dcbm_chan *dchan, struct dma_chan *chan)
 	/* One that is larger than all memory is none. */
 	if (boundary != ULONG_MAX)
 		dchan->limits.boundary_pages = (boundary >> PAGE_SHIFT) + 1;
-	dchan->no_order = dma_has_cap(DMA_COMPLETION_NO_ORDER,
-				      chan->device->cap_mask);
 	dchan->stops = names(dcbm_terminate, dchan->label, chan->device->dev);
 	dchan->asks = names(dcbm_poll, dchan->label, chan->device->dev);
 }

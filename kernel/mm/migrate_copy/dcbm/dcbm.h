@@ -81,7 +81,6 @@ struct dcbm_desc {
  * @dev: The device that does its transfers.
  * @nid: The node of that.
  * @limits: What the device takes at a time.
- * @no_order: Transfers complete in any order.
  * @stops: Its driver is known to stop the hardware when it is to terminate.
  * @asks: Its driver looks at the hardware when it is asked how far that is, and may
  *	be asked.
@@ -109,7 +108,6 @@ struct dcbm_chan {
 	struct device *dev;
 	int nid;
 	struct migrate_copy_limits limits;
-	bool no_order;
 	bool stops;
 	bool asks;
 	dma_cookie_t cookie;

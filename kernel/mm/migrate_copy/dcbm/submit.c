@@ -325,8 +325,7 @@ static bool submit(struct dcbm_chan *dchan)
 	desc->submitting = true;
 	desc->waiting |= BIT(nr);
 	desc->mapped |= BIT(nr);
-	if (!dchan->asks || dchan->no_order ||
-	    desc->submitted == desc->chunk.nr_ranges)
+	if (!dchan->asks || desc->submitted == desc->chunk.nr_ranges)
 		flags |= DMA_PREP_INTERRUPT;
 	spin_unlock_irq(&dchan->lock);
 	err = hand_over(dchan, desc, nr, flags);

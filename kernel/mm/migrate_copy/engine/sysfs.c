@@ -124,12 +124,11 @@ void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable)
 	if (enable) {
 		rooms_alloc();
 		copy_engine_forget(engine);
+		static_branch_inc(&migrate_copy_offload_key);
+	} else {
+		static_branch_dec(&migrate_copy_offload_key);
 	}
 	WRITE_ONCE(engine->use->offloading, enable);
-	if (enable)
-		static_branch_inc(&migrate_copy_offload_key);
-	else
-		static_branch_dec(&migrate_copy_offload_key);
 }
 EXPORT_SYMBOL_GPL(migrate_copy_engine_enable);
 
@@ -259,17 +258,14 @@ static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 {
 	struct migrate_copy_engine *engine = to_engine(kobj);
 	unsigned int file = 0;
-	long value;
 
 	while (engine_stat_attrs[file] != &attr->attr)
 		file++;
 	if (file == FILE_CHUNK_NS)
-		value = READ_ONCE(engine->chunk_ns);
-	else if (file == FILE_CHUNK_PAGES)
-		value = copy_engine_known_pages(engine);
-	else
-		value = atomic_long_read(&engine->stats[file]);
-	return sysfs_emit(buf, "%ld\n", value);
+		return sysfs_emit(buf, "%lu\n", READ_ONCE(engine->chunk_ns));
+	if (file == FILE_CHUNK_PAGES)
+		return sysfs_emit(buf, "%lu\n", copy_engine_known_pages(engine));
+	return sysfs_emit(buf, "%ld\n", atomic_long_read(&engine->stats[file]));
 }
 
 static const struct attribute_group engine_stat_group = {

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 
+from pagehaul.guest.machine import IOMMUS
 from pagehaul.suites.ours import OurPrograms, Part, Run
 from pagehaul.suites.programs import GUEST
 from pagehaul.suites.suite import Suite
@@ -10,9 +11,12 @@ from pagehaul.suites.suite import Suite
 # How much moves with each fault of an engine (MiB), and how often one is loaded and unloaded.
 _RUN: Run = ("pagehaul", ["-b 64 -c 20 @MODULES@"])
 
-# Devices that do not reach memory by themselves. softdma is a platform device, which no IOMMU that
-# QEMU emulates translates for.
+# Devices that do not reach memory by themselves.
 _BOUNCE = ("swiotlb=force",)
+
+# Devices that see what is mapped for them, and for how long: strictly as long as it is mapped, or
+# until mappings are flushed together. Kernels for torture have drivers of these.
+_UNMAPPING = {"strict": "iommu.strict=1", "lazy": "iommu.strict=0"}
 
 _PARTS = (
     Part("migrate_engine", [_RUN]),
@@ -22,6 +26,18 @@ _PARTS = (
         guest=replace(GUEST, append=(*GUEST.append, *_BOUNCE)),
         suite="engines-swiotlb",
         prefix="swiotlb=force: ",
+    ),
+    *(
+        Part(
+            "migrate_engine",
+            [_RUN],
+            guest=replace(GUEST, iommu=iommu, append=(*GUEST.append, word)),
+            suite=f"engines-{iommu}-{how}",
+            prefix=f"{iommu}, {how}: ",
+            variants=("debug", "kcsan"),
+        )
+        for iommu in IOMMUS
+        for how, word in _UNMAPPING.items()
     ),
 )
 

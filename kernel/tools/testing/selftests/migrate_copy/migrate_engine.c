@@ -14,6 +14,9 @@
  * Where the kernel command line has swiotlb=force, no channel may be used, which is
  * all that is tested then.
  *
+ * Where the machine has devices that QEMU has for tests (pci-testdev), softdma is the
+ * driver of these, and the IOMMU, if there is one, is before them.
+ *
  * Without softdma the channels are those of the machine, all of them, which
  * nothing makes fail: they must copy what they are given.
  */
@@ -38,7 +41,6 @@
 #define PARAM_DIR	"/sys/module/softdma/parameters"
 #define DCBM_PARAM_DIR	"/sys/module/dcbm/parameters"
 #define DCBM_STATUS	ENGINES_DIR "/dcbm/status"
-#define DRIVER_DIR	"/sys/bus/platform/drivers/softdma"
 #define DMA_CLASS	"/sys/class/dma"
 #define TRACE_DIR	"/sys/kernel/tracing"
 /* Those of each device of softdma, and the most that dcbm takes. */
@@ -56,6 +58,9 @@ static const char *engine = "dcbm";
 static unsigned int channels = SOFT_CHANNELS;
 static size_t megabytes = 128;
 static unsigned int cycles = 100;
+
+/* Of softdma: of platform devices, or of PCI devices. */
+static const char *driver_dir = "/sys/bus/platform/drivers/softdma";
 
 static const char * const faults[] = {
 	"fail_transfer", "fail_delay", "fail_abort", "fail_drop", "fail_duplicate",
@@ -153,6 +158,17 @@ static bool status_find(const char *begin, char *rest, size_t size)
 	return false;
 }
 
+/* What dcbm says of itself, for whoever reads why a test has failed. */
+static void print_status(void)
+{
+	char text[8192], *line, *save;
+
+	require(!file_read(DCBM_STATUS, text, sizeof(text)), "no %s", DCBM_STATUS);
+	for (line = strtok_r(text, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save))
+		ksft_print_msg("status: %s\n", line);
+}
+
 /* A counter of the engine, or one of the channels. */
 static uint64_t count(const char *name)
 {
@@ -208,6 +224,7 @@ static void channels_renew(void)
 			return;
 		usleep(100000);
 	}
+	print_status();
 	die("%llu channels only",
 	    (unsigned long long)engine_get("channels"));
 }
@@ -335,6 +352,8 @@ static void wait_for_quarantine(void)
 
 	for (i = 0; i < 50 && engine_get("stats/quarantined"); i++)
 		usleep(100000);
+	if (engine_get("stats/quarantined"))
+		print_status();
 	require(!engine_get("stats/quarantined"), "pages stay in quarantine");
 }
 
@@ -462,8 +481,8 @@ static int softdma_load(const char *more)
 {
 	char params[128];
 
-	snprintf(params, sizeof(params), "channels=%d devices=2 %s", SOFT_CHANNELS,
-		 more);
+	snprintf(params, sizeof(params), "channels=%d devices=2 pci=%d %s",
+		 SOFT_CHANNELS, !!strstr(driver_dir, "pci"), more);
 	return module_load(softdma_path, params);
 }
 
@@ -579,6 +598,8 @@ static void test_cycles(const void *arg)
 	}
 	ksft_print_msg("%llu MB by %s\n", (unsigned long long)(bytes / MB),
 		       engine);
+	if (!bytes && !strcmp(engine, "dcbm"))
+		print_status();
 	require(bytes, "no byte was copied by %s", engine);
 	cycle_in(what);
 }
@@ -716,10 +737,29 @@ static void test_shortage(const void *arg)
 	region_free(&r);
 }
 
+/* The first device of softdma. */
+static void soft_device(char *name, size_t size)
+{
+	DIR *dir = opendir(driver_dir);
+	struct dirent *entry;
+
+	require(dir, "no %s", driver_dir);
+	*name = 0;
+	while ((entry = readdir(dir))) {
+		/* The others are bind, module and so on. */
+		if (strpbrk(entry->d_name, ".:") && entry->d_name[0] != '.' &&
+		    (!*name || strcmp(entry->d_name, name) < 0))
+			snprintf(name, size, "%s", entry->d_name);
+	}
+	closedir(dir);
+	require(*name, "softdma has no device");
+}
+
 /* A device goes while the engine has its channels, and comes back. */
 static void test_unbind(const void *arg)
 {
 	const struct trouble *trouble = arg;
+	char path[128], device[64];
 	unsigned int round;
 	uint64_t bytes;
 	struct region r;
@@ -741,8 +781,9 @@ static void test_unbind(const void *arg)
 			_exit(0);
 		}
 		usleep(50000);
-		require(!file_write(DRIVER_DIR "/unbind", "softdma.0"),
-			"cannot unbind: %s", strerror(errno));
+		soft_device(device, sizeof(device));
+		snprintf(path, sizeof(path), "%s/unbind", driver_dir);
+		require(!file_write(path, device), "cannot unbind: %s", strerror(errno));
 		move_on(&r, trouble, 2 * r.size);
 		/* Those that are requested now must be of the other device. */
 		engine_set("channels", 0);
@@ -751,14 +792,16 @@ static void test_unbind(const void *arg)
 			engine_set("channels", MAX_CHANNELS);
 			usleep(100000);
 		}
+		if (engine_get("channels") != SOFT_CHANNELS)
+			print_status();
 		require(engine_get("channels") == SOFT_CHANNELS,
 			"%llu channels of one device",
 			(unsigned long long)engine_get("channels"));
 		move_on(&r, trouble, 2 * r.size);
 		require(waitpid(mover, &i, 0) == mover && !i, "the mover failed");
 
-		require(!file_write(DRIVER_DIR "/bind", "softdma.0"),
-			"cannot bind: %s", strerror(errno));
+		snprintf(path, sizeof(path), "%s/bind", driver_dir);
+		require(!file_write(path, device), "cannot bind: %s", strerror(errno));
 		engine_set("channels", MAX_CHANNELS);
 		require(engine_get("channels") == 2 * SOFT_CHANNELS,
 			"channels do not come back");
@@ -868,12 +911,14 @@ static const struct peculiar peculiars[] = {
 	{ "it goes on when terminated", "loose=1", "fail_delay", 2, NULL, check_lost },
 	{ "it needs bounce buffers", "mask_bits=24", NULL, 0, NULL, check_refused },
 	{ "it reports when asked", "silent=1", NULL, 0, "softdma", check_punctual },
+	{ "it reports when asked, out of order", "silent=1 no_order=1", NULL, 0,
+	  "softdma", check_punctual },
 	{ "it reports when asked, four descriptors", "silent=1 queue=4", NULL, 0, "any",
 	  check_punctual },
 	{ "it reports when asked, which nobody does", "silent=1", NULL, 0, NULL,
 	  check_silent },
 	{ "it reports when asked, some are late", "silent=1", "fail_delay", 2,
-	  "softdma.0 softdma.1", check_lost },
+	  "none-such softdma", check_lost },
 };
 
 /* Modules as they are for other tests. */
@@ -954,7 +999,7 @@ static void test_unmap(const void *arg)
 	static const char * const names[] = { "dma_unmap_phys", "dma_unmap_page" };
 	const struct trouble *trouble = arg;
 	unsigned long seen = 0, disabled = 0;
-	char path[128], line[512];
+	char path[128], line[512], device[64];
 	struct region r;
 	FILE *trace;
 	size_t i;
@@ -962,6 +1007,7 @@ static void test_unmap(const void *arg)
 	mkdir("/sys/kernel/tracing", 0755);
 	mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, NULL);
 	prepare(trouble, &kinds[2], &r);
+	soft_device(device, sizeof(device));
 	file_write(TRACE_DIR "/trace", "");
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
 		snprintf(path, sizeof(path), TRACE_DIR "/events/dma/%s/enable",
@@ -979,7 +1025,7 @@ static void test_unmap(const void *arg)
 	while (fgets(line, sizeof(line), trace)) {
 		const char *flags = strstr(line, "] ");
 
-		if (line[0] == '#' || !flags || !strstr(line, "softdma"))
+		if (line[0] == '#' || !flags || !strstr(line, device))
 			continue;
 		seen++;
 		disabled += flags[2] == 'd' || flags[2] == 'D';
@@ -1034,10 +1080,30 @@ static bool all_bounce(void)
 	       strstr(text, "swiotlb=force");
 }
 
+static bool has_test_devices(void)
+{
+	DIR *dir = opendir("/sys/bus/pci/devices");
+	char path[512], text[128];
+	struct dirent *entry;
+	bool has = false;
+
+	while (dir && !has && (entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/modalias",
+			 entry->d_name);
+		has = !file_read(path, text, sizeof(text)) &&
+		      !strncmp(text, "pci:v00001B36d00000005", 22);
+	}
+	if (dir)
+		closedir(dir);
+	return has;
+}
+
 static void setup(void)
 {
 	uint64_t live;
 
+	if (has_test_devices())
+		driver_dir = "/sys/bus/pci/drivers/softdma";
 	mkdir("/sys/kernel/debug", 0755);
 	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
 	if (softdma_path && softdma_load("") && errno != EEXIST)
