@@ -51,6 +51,9 @@
 /* Rounds through all kinds of memory until the engine has had its part. */
 #define TRIES		5
 #define TIMEOUT_MS	40
+/* What is late comes by then, were the machine as slow as emulated ones among others are. */
+#define LATE_TRIES	300
+#define LATE_US		100000
 #define DELAY_MS	150
 
 /* Whose knobs and counters we use. */
@@ -217,12 +220,12 @@ static void channels_renew(void)
 	int try;
 
 	/* Those that cannot be terminated are released later. */
-	for (try = 0; try < 50; try++) {
+	for (try = 0; try < LATE_TRIES; try++) {
 		engine_set("channels", 0);
 		engine_set("channels", channels);
 		if (engine_get("channels") == channels)
 			return;
-		usleep(100000);
+		usleep(LATE_US);
 	}
 	print_status();
 	die("%llu channels only",
@@ -350,8 +353,8 @@ static void wait_for_quarantine(void)
 {
 	int i;
 
-	for (i = 0; i < 50 && engine_get("stats/quarantined"); i++)
-		usleep(100000);
+	for (i = 0; i < LATE_TRIES && engine_get("stats/quarantined"); i++)
+		usleep(LATE_US);
 	if (engine_get("stats/quarantined"))
 		print_status();
 	require(!engine_get("stats/quarantined"), "pages stay in quarantine");
@@ -491,12 +494,12 @@ static void must_unload(const char *name)
 {
 	int try;
 
-	for (try = 0; try < 100; try++) {
+	for (try = 0; try < LATE_TRIES; try++) {
 		if (!module_unload(name))
 			return;
 		require(errno == EAGAIN || errno == EBUSY, "cannot unload %s: %s",
 			name, strerror(errno));
-		usleep(100000);
+		usleep(LATE_US);
 	}
 	die("%s stays loaded", name);
 }
@@ -582,7 +585,7 @@ static void test_cycles(const void *arg)
 		engine_set(what->knob, channels);
 		engine_set("offloading", 1);
 		/* At times it goes as soon as it has come, at times amid its work. */
-		for (i = cycle % 4 ? 50 : 0; i < 50; i++) {
+		for (i = cycle % 4 ? LATE_TRIES : 0; i > 0; i--) {
 			if (engine_get("stats/bytes"))
 				break;
 			usleep(20000);
@@ -730,7 +733,7 @@ static void test_shortage(const void *arg)
 	bytes = engine_get("stats/bytes");
 	/* Nobody waits for longer than four seconds. */
 	for (i = 0; i < 70 && engine_get("stats/bytes") == bytes; i++) {
-		usleep(100000);
+		usleep(LATE_US);
 		move_on(&r, trouble, 2 * r.size);
 	}
 	require(engine_get("stats/bytes") > bytes, "they are not used again");
@@ -788,9 +791,9 @@ static void test_unbind(const void *arg)
 		/* Those that are requested now must be of the other device. */
 		engine_set("channels", 0);
 		/* Those that are not released yet come later. */
-		for (i = 0; i < 50 && engine_get("channels") != SOFT_CHANNELS; i++) {
+		for (i = 0; i < LATE_TRIES && engine_get("channels") != SOFT_CHANNELS; i++) {
 			engine_set("channels", MAX_CHANNELS);
-			usleep(100000);
+			usleep(LATE_US);
 		}
 		if (engine_get("channels") != SOFT_CHANNELS)
 			print_status();
