@@ -524,8 +524,8 @@ static bool aborted(struct softdma_chan *sc)
 }
 
 /*
- * Wait for delay_ms, unless the transfer is given up meanwhile.  Who waits for what
- * is left of it may make it shorter.
+ * Wait for delay_ms, unless the transfer is given up.  A test that waits for the
+ * rest of it may make it shorter.
  */
 static void dawdle(struct softdma_chan *sc)
 {

@@ -25,7 +25,7 @@
  * - through the page cache or the swap cache: a lookup can take a reference at
  *   any time, but write(2), truncation and faults lock the folio before they
  *   change it or map it. Only regular files are batched: the file system may
- *   read the blocks of its directories anew under a lock of its own (AFS does).
+ *   read the blocks of its directories again under a lock of its own (AFS does).
  *
  * So the check must come before the copy. At the switch it would be too late:
  * the holder of a pin could write after the copy and drop the pin before the

@@ -28,7 +28,7 @@
 
 #define MAX_THREADS	64
 
-/* What a thread claims at a time: it is not preempted meanwhile. */
+/* What a thread claims at a time: it is not preempted while it copies that. */
 #define CHUNK_PAGES	DIV_ROUND_UP(SZ_128K, PAGE_SIZE)
 
 /**

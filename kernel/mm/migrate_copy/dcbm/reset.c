@@ -10,7 +10,7 @@
  * they are told to terminate, or stop later, and free what the hardware uses (ptdma,
  * idxd, zynqmp_dma). So they are not told to: the chunk is lost, see
  * engine/quarantine.c, until the channel reports it, and the channel takes nothing
- * meanwhile. Only where the administrator says, by the parameter terminate, that a
+ * until then. Only where the administrator says, by the parameter terminate, that a
  * driver or a device does stop, dmaengine_terminate_sync() is called, and believed.
  *
  * A channel is released when it has reported everything, or was terminated: to

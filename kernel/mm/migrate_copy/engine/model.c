@@ -16,7 +16,7 @@
  *	n = (rest - q / 2) / (1 + q / 2m)
  *
  * That is large at the beginning, where chunk_kb limits it, and nothing towards
- * the end: the last pages go to whoever is faster. An engine that would get nothing
+ * the end: the last pages go to the faster side. An engine that would get nothing
  * at the beginning is not asked, and thought a little faster and steadier next
  * time, so that it is tried again some day.
  *
@@ -41,8 +41,8 @@
 #define AVERAGE_SHIFT	3
 
 /*
- * Chunks of an engine until it is known, how large they are meanwhile, and how many
- * it gets whatever they take.
+ * Chunks of an engine until it is known, how large they are until then, and how
+ * many it gets whatever they take.
  */
 #define LEARN_CHUNKS	(4 * MAX_INFLIGHT)
 #define TRY_CHUNKS	8U

@@ -12,7 +12,7 @@
  * of the caller, the task that migrates; an engine may refer to it from
  * start() until end() returns.
  *
- * Meanwhile the engine claims chunks from the same cursor as the caller and the
+ * Until then the engine claims chunks from the same cursor as the caller and the
  * helper CPUs do, in whatever context it likes. A chunk is in flight from
  * then on, and ends in exactly one of three ways:
  *
@@ -26,14 +26,14 @@
  * engine, it closes the share: no claim succeeds from then on. It then waits for
  * the chunks in flight. Where an engine does nothing for most of timeout_ms, the
  * caller asks it to stop(). If the engine says that chunks may come back by that,
- * he waits for the rest of the time. Then he calls end(), in which the engine
+ * it waits for the rest of the time. Then it calls end(), in which the engine
  * returns or gives up what is left without any waiting for hardware. So the
  * caller waits for chunks in flight at most, never for an engine that has not
  * begun, and for these a bounded time.
  *
  * All of this is accounted for under one spinlock of the job. The caller takes it
- * after the last chunk has ended, so that whoever ended it has left the job, and
- * what was copied is visible.
+ * after the last chunk has ended, so that the engine has left the job, and what
+ * was copied is visible.
  *
  * Failures need no memory: a claim succeeds only while the chunks in flight and
  * those that failed fit in an array of the job. An engine that fails again and
@@ -213,7 +213,7 @@ static void offload_end_engines(struct migrate_copy_offload *o)
 	spin_unlock_irq(&o->lock);
 	for (i = 0; i < o->nr_shares; i++)
 		share_end(&o->shares[i]);
-	/* Let whoever ended the last chunk leave. */
+	/* Let the engine that ended the last chunk leave. */
 	spin_lock_irq(&o->lock);
 	spin_unlock_irq(&o->lock);
 }

@@ -111,8 +111,8 @@ bool __migrate_copy_may_offload(int reason)
  * @engine: The engine.
  * @enable: Whether.
  *
- * Jobs in flight are not affected. What was learned of its speed is forgotten:
- * whoever has mended something switches it on again.
+ * Jobs in flight are not affected. What was learned of its speed is forgotten: it
+ * is switched on again once something has been mended.
  *
  * Context: Process context, may sleep.
  */
@@ -370,7 +370,7 @@ EXPORT_SYMBOL_GPL(migrate_copy_engine_register);
  * migrate_copy_engine_unregister() - Forget an engine.
  * @engine: The engine. Gone when this returns.
  *
- * Every lost chunk must be declared stopped, before or meanwhile.
+ * Every lost chunk must be declared stopped, before this or while it waits.
  *
  * Context: Process context; not from an attribute of the engine. Sleeps until
  * the jobs in flight, its directory in sysfs and the quarantine have no more
