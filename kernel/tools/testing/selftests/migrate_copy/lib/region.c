@@ -26,7 +26,7 @@
 #include "migrate_test.h"
 
 /* Migration is best effort: a page may be busy for a moment, or for longer. */
-#define PATIENCE_S	10
+#define PATIENCE_S	30
 #define RETRY_US	20000
 
 #define KSM_PAGES	256
