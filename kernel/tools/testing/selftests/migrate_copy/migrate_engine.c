@@ -752,7 +752,7 @@ static void soft_device(char *name, size_t size)
 		/* The others are bind, module and so on. */
 		if (strpbrk(entry->d_name, ".:") && entry->d_name[0] != '.' &&
 		    (!*name || strcmp(entry->d_name, name) < 0))
-			snprintf(name, size, "%s", entry->d_name);
+			snprintf(name, size, "%.*s", (int)size - 1, entry->d_name);
 	}
 	closedir(dir);
 	require(*name, "softdma has no device");
