@@ -27,7 +27,8 @@
  * mask_bits		reaches so much memory: the rest needs bounce buffers
  * no_order		does the last transfer that it was given first (idxd)
  * coalesce		reports a descriptor that does not interrupt together with the
- *			next one that does
+ *			next one that does, or when it is asked how far it is (plx_dma,
+ *			switchtec_dma)
  * silent		does not interrupt: reports what is complete when it is asked how far
  *			it is (ioat and plx_dma do so, too)
  * queue, block		has so many descriptors; when all are in use, the client waits
@@ -133,7 +134,7 @@ MODULE_PARM_DESC(no_order, "complete in another order (default 0)");
 
 static bool coalesce;
 module_param(coalesce, bool, 0444);
-MODULE_PARM_DESC(coalesce, "report only with a descriptor that interrupts (default 0)");
+MODULE_PARM_DESC(coalesce, "report with a descriptor that interrupts, or when asked (default 0)");
 
 static bool silent;
 module_param(silent, bool, 0444);
@@ -428,7 +429,7 @@ static enum dma_status tx_status(struct dma_chan *chan, dma_cookie_t cookie,
 	as_others_do();
 	/* The thread writes, under this lock, what is read here. */
 	spin_lock_irqsave(&sc->vc.lock, flags);
-	if (silent)
+	if (silent || coalesce)
 		report_held(sc);
 	status = dma_cookie_status(chan, cookie, state);
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
