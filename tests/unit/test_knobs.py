@@ -25,6 +25,7 @@ HEADINGS = {
     f"{MAIN}costs/": "Costs",
     f"{MAIN}engines/NAME/": "Copy engines",
     f"{MAIN}engines/dcbm/": "dcbm",
+    "/sys/module/dcbm/parameters/": "dcbm",
     f"{MAIN}engines/mtcopy/": "mtcopy",
     SYSCTL: "vm.mt_page_copy",
 }
@@ -32,7 +33,6 @@ HEADINGS = {
 # Knobs whose limits the kernel's page leaves out.
 LIMITS_NOT_TOLD = {
     (f"{MAIN}engines/NAME/", "chunk_kb"),
-    (f"{MAIN}engines/dcbm/", "descriptors"),
 }
 
 # Limits as the selftest names them.
@@ -97,7 +97,10 @@ def test_each_directory_is_described_once() -> None:
 def test_the_kernel_makes_each_knob(directory: knobs.Directory) -> None:
     text = source_of(directory)
     for knob in directory.knobs:
-        attribute = rf'(?:__ATTR(?:_R[WO]|_WO)?|KNOB)\({knob.name}\b|= "{knob.name}",'
+        attribute = (
+            rf"(?:__ATTR(?:_R[WO]|_WO)?|KNOB|module_param(?:_named|_cb))\({knob.name}\b"
+            rf'|= "{knob.name}",'
+        )
         assert re.search(attribute, text), knob.name
 
 
@@ -125,7 +128,7 @@ def test_the_kernel_makes_no_other_knob() -> None:
 def test_the_kernels_page_describes_each_knob(directory: knobs.Directory, knob: knobs.Knob) -> None:
     if directory.path == SYSCTL:
         assert all(f"\n{value}\n\t" in section(HEADINGS[SYSCTL]) for value in (0, 1, 2))
-    elif knob.name in ("channels_live", "threads"):
+    elif knob.name in ("channels", "status", "threads", "offloading", "reason_mask"):
         # Named in the text of their neighbours.
         assert re.search(rf"\b{knob.name}\b", section(HEADINGS[directory.path]))
     else:
@@ -140,7 +143,7 @@ def test_the_kernels_page_has_defaults_and_values(
         return
     assert re.search(rf"\b{knob.default.split(',')[0]}\b", text), f"default {knob.default}"
     for value in knob.values:
-        assert value in text or "names of" in value, value
+        assert value in text or "names" in value or "one bit" in value, value
     told = (directory.path, knob.name) not in LIMITS_NOT_TOLD
     if told and isinstance(knob.most, int) and 1 < knob.most < 1 << 20:
         assert re.search(rf"\b{knob.most}\b", text), f"limit {knob.most}"
@@ -169,4 +172,5 @@ def test_every_file_is_fuzzed() -> None:
     """migrate_fuzz finds files by itself; it must look where they are."""
     text = FUZZ.read_text(encoding="utf-8")
     assert "nftw(KNOB_DIR" in text and "knob_found(MT_PAGE_COPY" in text
-    assert all(path.startswith((MAIN, SYSCTL)) for path in DIRECTORIES)
+    assert '"/sys/module/%s/parameters"' in text
+    assert all(path.startswith((MAIN, SYSCTL, "/sys/module/")) for path in DIRECTORIES)

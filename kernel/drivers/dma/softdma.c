@@ -7,16 +7,39 @@
  * everything that can go wrong with real hardware can be made to go wrong here, in
  * debugfs below softdma/:
  *
- * fail_transfer	nothing is copied, the client is told that
+ * fail_transfer	half of it is copied, the client is told that it has failed
  * fail_delay		the transfer begins only after delay_ms, at once if that becomes 0
+ * fail_abort		the client is told that it was aborted, and it begins after delay_ms
+ *			nevertheless; then the client is told again (ioat)
  * fail_drop		copied, but the client never hears of it
  * fail_duplicate	the client hears of it twice
  * fail_prep		no descriptor is to be had
  * fail_submit		the channel does not take it, and the client is told twice: by a
  *			callback, too, as idxd does
  * fail_terminate	the channel cannot be terminated, and goes on
- * fail_device		the channel stops for ever: it takes descriptors no more, and
- *			nothing that it has is done; until revive is written
+ * fail_device		the channel halts: it takes descriptors no more, and nothing that
+ *			it has is done; until revive is written
+ *
+ * Some devices are peculiar; by parameters, this one is as they are:
+ *
+ * seg_kb, boundary_kb	takes so much at a time, and nothing that crosses such a
+ *			boundary (all PCI devices that say nothing take 64 KB)
+ * mask_bits		reaches so much memory: the rest needs bounce buffers
+ * no_order		does the last transfer that it was given first (idxd)
+ * coalesce		reports a descriptor that does not interrupt together with the
+ *			next one that does, or when it is asked how far it is (plx_dma,
+ *			switchtec_dma)
+ * silent		does not interrupt: reports what is complete when it is asked how far
+ *			it is (ioat and plx_dma do so, too)
+ * queue, block		has so many descriptors; when all are in use, the client waits
+ *			for one, without end (idxd)
+ * loose		does not stop when it is terminated, says that it has, and frees
+ *			what it still uses: KASAN finds that (ptdma)
+ *
+ * With pci=1 its devices are those that QEMU has for tests (pci-testdev), and so what
+ * an IOMMU has mapped for these is all that it can access.
+ *
+ * What a client does that it must not do is counted in misused.
  *
  * What other drivers do, this one does, too, so that clients which do not allow for
  * it are found out: it may sleep when it prepares and submits (idxd does), disables
@@ -34,10 +57,14 @@
 #include <linux/dmaengine.h>
 #include <linux/err.h>
 #include <linux/fault-inject.h>
+#include <linux/iommu.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
+#include <linux/log2.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/nodemask.h>
+#include <linux/pci.h>
 #include <linux/platform_device.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -73,6 +100,10 @@ static unsigned int devices = 1;
 module_param(devices, uint, 0444);
 MODULE_PARM_DESC(devices, "devices, 1 to 8, the first on the first node, and so on (default 1)");
 
+static bool pci;
+module_param(pci, bool, 0444);
+MODULE_PARM_DESC(pci, "be the driver of QEMU's pci-testdev, of as many as there are (default 0)");
+
 static char *cpus;
 module_param(cpus, charp, 0444);
 MODULE_PARM_DESC(cpus, "list of CPUs of all threads (default: those of the device's node)");
@@ -85,12 +116,49 @@ static unsigned int setup_ns;
 module_param(setup_ns, uint, 0644);
 MODULE_PARM_DESC(setup_ns, "what each transfer takes a channel besides its bytes (default 0)");
 
+static unsigned int seg_kb;
+module_param(seg_kb, uint, 0444);
+MODULE_PARM_DESC(seg_kb, "most KB of a transfer; 0: any number (default)");
+
+static unsigned int boundary_kb;
+module_param(boundary_kb, uint, 0444);
+MODULE_PARM_DESC(boundary_kb, "KB, a power of 2, of which no transfer crosses a multiple; 0: none (default)");
+
+static unsigned int mask_bits = 64;
+module_param(mask_bits, uint, 0444);
+MODULE_PARM_DESC(mask_bits, "bits of an address, 24 to 64 (default 64)");
+
+static bool no_order;
+module_param(no_order, bool, 0444);
+MODULE_PARM_DESC(no_order, "complete in another order (default 0)");
+
+static bool coalesce;
+module_param(coalesce, bool, 0444);
+MODULE_PARM_DESC(coalesce, "report with a descriptor that interrupts, or when asked (default 0)");
+
+static bool silent;
+module_param(silent, bool, 0444);
+MODULE_PARM_DESC(silent, "report only when asked (default 0)");
+
+static unsigned int queue = NR_DESCS;
+module_param(queue, uint, 0444);
+MODULE_PARM_DESC(queue, "descriptors of a channel, 1 to 32 (default 32)");
+
+static bool block;
+module_param(block, bool, 0444);
+MODULE_PARM_DESC(block, "let clients wait for a descriptor (default 0)");
+
+static bool loose;
+module_param(loose, bool, 0444);
+MODULE_PARM_DESC(loose, "go on when terminated, with memory that was freed (default 0)");
+
 static unsigned int delay_ms = 300;
 module_param(delay_ms, uint, 0644);
 MODULE_PARM_DESC(delay_ms, "how long fail_delay lets a transfer wait (default 300)");
 
 static DECLARE_FAULT_ATTR(fail_transfer);
 static DECLARE_FAULT_ATTR(fail_delay);
+static DECLARE_FAULT_ATTR(fail_abort);
 static DECLARE_FAULT_ATTR(fail_drop);
 static DECLARE_FAULT_ATTR(fail_duplicate);
 static DECLARE_FAULT_ATTR(fail_prep);
@@ -98,20 +166,31 @@ static DECLARE_FAULT_ATTR(fail_submit);
 static DECLARE_FAULT_ATTR(fail_terminate);
 static DECLARE_FAULT_ATTR(fail_device);
 
+/* What clients have done that they must not do. */
+static atomic_t misused = ATOMIC_INIT(0);
+
 /**
- * struct softdma_desc - a transfer
- * @vd: What virt-dma knows of it.
+ * struct softdma_cmd - what the channel reads while it transfers
  * @dst: Where to.
  * @src: Where from.
  * @len: Bytes.
+ */
+struct softdma_cmd {
+	dma_addr_t dst;
+	dma_addr_t src;
+	size_t len;
+};
+
+/**
+ * struct softdma_desc - a transfer
+ * @vd: What virt-dma knows of it.
+ * @cmd: What to do.
  * @prepared: When the client had it.
  * @free: In the list of free descriptors.
  */
 struct softdma_desc {
 	struct virt_dma_desc vd;
-	dma_addr_t dst;
-	dma_addr_t src;
-	size_t len;
+	struct softdma_cmd *cmd;
 	ktime_t prepared;
 	struct list_head free;
 };
@@ -121,6 +200,8 @@ struct softdma_desc {
  * @vc: What virt-dma knows of it; its lock protects what follows, but the thread.
  * @descs: All its descriptors.
  * @free: Those not in use.
+ * @held: Those that are complete, and reported with the next one that interrupts, or
+ *	when the client asks.
  * @current_desc: What the thread works on; not in any list.
  * @abort: That is to be given up.
  * @gone: Nothing moves any more.
@@ -128,6 +209,7 @@ struct softdma_desc {
  * @free_at: When a channel with @bandwidth_mb or @setup_ns is through with the last transfer.
  * @work: Where the thread waits for work.
  * @idle: Where others wait for the thread to let go of @current_desc.
+ * @room: Where clients wait for a descriptor.
  * @thread: The thread.
  * @bounce: A piece on its way.
  */
@@ -135,6 +217,7 @@ struct softdma_chan {
 	struct virt_dma_chan vc;
 	struct softdma_desc descs[NR_DESCS];
 	struct list_head free;
+	struct list_head held;
 	struct softdma_desc *current_desc;
 	bool abort;
 	bool gone;
@@ -142,6 +225,7 @@ struct softdma_chan {
 	ktime_t free_at;
 	wait_queue_head_t work;
 	wait_queue_head_t idle;
+	wait_queue_head_t room;
 	struct task_struct *thread;
 	u8 bounce[PIECE];
 };
@@ -149,12 +233,14 @@ struct softdma_chan {
 /**
  * struct softdma - a device
  * @dma: What dmaengine knows of it; the last reference frees this.
- * @free: Does so.
+ * @node: In the list of those that are bound.
+ * @free: Frees this.
  * @nr: Number of @chans that are set up.
  * @chans: The channels.
  */
 struct softdma {
 	struct dma_device dma;
+	struct list_head node;
 	struct work_struct free;
 	unsigned int nr;
 	struct softdma_chan chans[];
@@ -162,6 +248,10 @@ struct softdma {
 
 /* The CPUs of @cpus, if it is given. */
 static struct cpumask thread_cpus;
+
+/* Those that are bound, under the mutex. */
+static DEFINE_MUTEX(bound_lock);
+static LIST_HEAD(bound);
 
 static struct platform_device *pdevs[MAX_DEVICES];
 static struct dentry *debug_dir;
@@ -183,6 +273,15 @@ static void as_others_do(void)
 	local_bh_enable();
 }
 
+/* A descriptor can be used again; the lock is held. */
+static void put_desc(struct softdma_chan *sc, struct softdma_desc *desc)
+{
+	kfree(desc->cmd);
+	desc->cmd = NULL;
+	list_add_tail(&desc->free, &sc->free);
+	wake_up(&sc->room);
+}
+
 /* Called by virt-dma without the lock. */
 static void desc_free(struct virt_dma_desc *vd)
 {
@@ -190,7 +289,7 @@ static void desc_free(struct virt_dma_desc *vd)
 	unsigned long flags;
 
 	spin_lock_irqsave(&sc->vc.lock, flags);
-	list_add_tail(&to_desc(vd)->free, &sc->free);
+	put_desc(sc, to_desc(vd));
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
 }
 
@@ -228,19 +327,10 @@ static dma_cookie_t tx_submit(struct dma_async_tx_descriptor *tx)
 	return vchan_tx_submit(tx);
 }
 
-static struct dma_async_tx_descriptor *
-prep_memcpy(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
-	    unsigned long tx_flags)
+static struct softdma_desc *get_desc(struct softdma_chan *sc)
 {
-	struct softdma_chan *sc = to_chan(chan);
 	struct softdma_desc *desc = NULL;
-	struct dma_async_tx_descriptor *tx;
 	unsigned long flags;
-
-	might_sleep();
-	as_others_do();
-	if (should_fail(&fail_prep, len))
-		return NULL;
 
 	spin_lock_irqsave(&sc->vc.lock, flags);
 	if (!sc->gone && !sc->closing)
@@ -249,12 +339,56 @@ prep_memcpy(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
 	if (desc)
 		list_del(&desc->free);
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
-	if (!desc)
+	return desc;
+}
+
+static bool may_get_desc(struct softdma_chan *sc)
+{
+	return READ_ONCE(sc->closing) ||
+	       (!READ_ONCE(sc->gone) && !list_empty(&sc->free));
+}
+
+static bool crosses(dma_addr_t addr, size_t len)
+{
+	u64 boundary = boundary_kb * (u64)SZ_1K;
+
+	return boundary && (addr & (boundary - 1)) + len > boundary;
+}
+
+static struct dma_async_tx_descriptor *
+prep_memcpy(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
+	    unsigned long tx_flags)
+{
+	struct softdma_chan *sc = to_chan(chan);
+	struct dma_async_tx_descriptor *tx;
+	struct softdma_desc *desc;
+	struct softdma_cmd *cmd;
+
+	might_sleep();
+	as_others_do();
+	if ((seg_kb && len > seg_kb * (size_t)SZ_1K) || crosses(dst, len) ||
+	    crosses(src, len)) {
+		atomic_inc(&misused);
+		return NULL;
+	}
+	if (should_fail(&fail_prep, len))
 		return NULL;
 
-	desc->dst = dst;
-	desc->src = src;
-	desc->len = len;
+	cmd = kmalloc_obj(*cmd, GFP_NOWAIT);
+	if (!cmd)
+		return NULL;
+	desc = get_desc(sc);
+	while (!desc && block && !READ_ONCE(sc->closing)) {
+		wait_event_idle(sc->room, may_get_desc(sc));
+		desc = get_desc(sc);
+	}
+	if (!desc) {
+		kfree(cmd);
+		return NULL;
+	}
+
+	*cmd = (struct softdma_cmd){ dst, src, len };
+	desc->cmd = cmd;
 	desc->prepared = ktime_get();
 	tx = vchan_tx_prep(&sc->vc, &desc->vd, tx_flags);
 	tx->tx_submit = tx_submit;
@@ -273,6 +407,17 @@ static void issue_pending(struct dma_chan *chan)
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
 }
 
+/* Tell clients of what is complete; the lock is held. */
+static void report_held(struct softdma_chan *sc)
+{
+	struct virt_dma_desc *vd, *next;
+
+	list_for_each_entry_safe(vd, next, &sc->held, node) {
+		list_del(&vd->node);
+		vchan_cookie_complete(vd);
+	}
+}
+
 static enum dma_status tx_status(struct dma_chan *chan, dma_cookie_t cookie,
 				 struct dma_tx_state *state)
 {
@@ -284,23 +429,39 @@ static enum dma_status tx_status(struct dma_chan *chan, dma_cookie_t cookie,
 	as_others_do();
 	/* The thread writes, under this lock, what is read here. */
 	spin_lock_irqsave(&sc->vc.lock, flags);
+	if (silent || coalesce)
+		report_held(sc);
 	status = dma_cookie_status(chan, cookie, state);
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
-	return status;
+	return no_order ? DMA_OUT_OF_ORDER : status;
 }
 
-/* Give up everything; what the thread is at ends within a piece. */
+/*
+ * Give up everything; what the thread is at ends within a piece. Or it goes on, and
+ * what it reads is freed.
+ */
 static void abort_all(struct softdma_chan *sc)
 {
+	struct softdma_cmd *in_use = NULL;
 	unsigned long flags;
 	LIST_HEAD(head);
 
 	spin_lock_irqsave(&sc->vc.lock, flags);
+	/* Somebody is about to submit it. */
+	if (!list_empty(&sc->vc.desc_allocated))
+		atomic_inc(&misused);
 	vchan_get_all_descriptors(&sc->vc, &head);
+	list_splice_tail_init(&sc->held, &head);
+	if (loose && sc->current_desc) {
+		atomic_inc(&misused);
+		in_use = sc->current_desc->cmd;
+		sc->current_desc->cmd = NULL;
+	}
 	sc->abort = sc->current_desc;
 	wake_up(&sc->work);
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
 
+	kfree(in_use);
 	vchan_dma_desc_free_list(&sc->vc, &head);
 }
 
@@ -328,27 +489,44 @@ static void synchronize(struct dma_chan *chan)
 {
 	struct softdma_chan *sc = to_chan(chan);
 
-	wait_event(sc->idle, not_aborting(sc));
+	if (!loose)
+		wait_event(sc->idle, not_aborting(sc));
 	vchan_synchronize(&sc->vc);
+}
+
+static bool is_idle(struct softdma_chan *sc)
+{
+	bool idle;
+
+	spin_lock_irq(&sc->vc.lock);
+	idle = !sc->current_desc && list_empty(&sc->vc.desc_submitted) &&
+	       list_empty(&sc->vc.desc_issued) &&
+	       list_empty(&sc->vc.desc_completed) && list_empty(&sc->held);
+	spin_unlock_irq(&sc->vc.lock);
+	return idle;
 }
 
 static void free_chan_resources(struct dma_chan *chan)
 {
 	struct softdma_chan *sc = to_chan(chan);
 
+	/* To release a channel stops nothing, elsewhere. */
+	if (!is_idle(sc) && !loose)
+		atomic_inc(&misused);
 	abort_all(sc);
-	synchronize(chan);
+	wait_event(sc->idle, not_aborting(sc));
+	vchan_synchronize(&sc->vc);
 	vchan_free_chan_resources(&sc->vc);
 }
 
 static bool aborted(struct softdma_chan *sc)
 {
-	return READ_ONCE(sc->abort) || kthread_should_stop();
+	return (READ_ONCE(sc->abort) && !loose) || kthread_should_stop();
 }
 
 /*
- * Wait for delay_ms, unless the transfer is given up meanwhile.  Who waits for what
- * is left of it may make it shorter.
+ * Wait for delay_ms, unless the transfer is given up.  A test that waits for the
+ * rest of it may make it shorter.
  */
 static void dawdle(struct softdma_chan *sc)
 {
@@ -366,7 +544,7 @@ static void dawdle(struct softdma_chan *sc)
  * with the one before, however late the thread wakes up.
  */
 static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
-		      unsigned int mb)
+		      size_t len, unsigned int mb)
 {
 	ktime_t begin = max(desc->prepared, sc->free_at);
 	u64 ns = READ_ONCE(setup_ns);
@@ -374,7 +552,7 @@ static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
 
 	/* A byte at 1 MB/s takes a microsecond. */
 	if (mb)
-		ns += div_u64((u64)desc->len * NSEC_PER_USEC, mb);
+		ns += div_u64((u64)len * NSEC_PER_USEC, mb);
 	sc->free_at = ktime_add_ns(begin, ns);
 	left = ktime_sub(sc->free_at, ktime_get());
 	if (left > 0)
@@ -382,8 +560,26 @@ static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
 	return !aborted(sc);
 }
 
+/* What a device sees at an address; NULL if the IOMMU lets it see nothing there. */
+static void *at(struct softdma_chan *sc, dma_addr_t addr)
+{
+	struct device *dev = sc->vc.chan.device->dev;
+	struct iommu_domain *domain = iommu_get_domain_for_dev(dev);
+	phys_addr_t phys;
+
+	if (!domain)
+		return phys_to_virt(dma_to_phys(dev, addr));
+	phys = iommu_iova_to_phys(domain, addr);
+	if (phys)
+		return phys_to_virt(phys);
+	/* It has been unmapped too soon, unless this goes on when it must not. */
+	if (!loose)
+		atomic_inc(&misused);
+	return NULL;
+}
+
 /*
- * Copy, at the speed that is set; false if the transfer was given up.  KASAN would
+ * Copy; false if the transfer was given up.  KASAN would
  * see no device write to memory that was given away since, and sees not this one.
  *
  * In two steps, which are faster than one where this is for: an emulated CPU looks
@@ -391,23 +587,34 @@ static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
  * same, and each access would take the other's entry.
  */
 __no_sanitize_address
-static bool transfer(struct softdma_chan *sc, const struct softdma_desc *desc)
+static bool copy_all(struct softdma_chan *sc, const struct softdma_cmd *cmd,
+		     size_t len)
 {
-	struct device *dev = sc->vc.chan.device->dev;
-	void *dst = phys_to_virt(dma_to_phys(dev, desc->dst));
-	void *src = phys_to_virt(dma_to_phys(dev, desc->src));
-	unsigned int mb = READ_ONCE(bandwidth_mb);
 	size_t done, part;
+	dma_addr_t from, to;
+	void *dst, *src;
 
-	for (done = 0; done < desc->len; done += part) {
-		part = min_t(size_t, desc->len - done, PIECE);
+	for (done = 0; done < len; done += part) {
+		from = cmd->src + done;
+		to = cmd->dst + done;
+		part = min3(len - done, PIECE - from % PIECE, PIECE - to % PIECE);
 		if (aborted(sc))
 			return false;
-		memcpy(sc->bounce, src + done, part);
-		memcpy(dst + done, sc->bounce, part);
+		src = at(sc, from);
+		dst = at(sc, to);
+		if (src && dst) {
+			memcpy(sc->bounce, src, part);
+			memcpy(dst, sc->bounce, part);
+		}
 		cond_resched();
 	}
-	return (!mb && !READ_ONCE(setup_ns)) || keep_pace(sc, desc, mb);
+	return true;
+}
+
+/* KASAN sees what is read here: a command that the driver has freed. */
+static size_t cmd_len(const struct softdma_cmd *cmd)
+{
+	return READ_ONCE(cmd->len);
 }
 
 static struct softdma_desc *next_desc(struct softdma_chan *sc)
@@ -416,12 +623,26 @@ static struct softdma_desc *next_desc(struct softdma_chan *sc)
 
 	spin_lock_irq(&sc->vc.lock);
 	vd = sc->gone ? NULL : vchan_next_desc(&sc->vc);
+	if (vd && no_order)
+		vd = list_last_entry(&sc->vc.desc_issued, struct virt_dma_desc,
+				     node);
 	if (vd) {
 		list_del(&vd->node);
 		sc->current_desc = to_desc(vd);
 	}
 	spin_unlock_irq(&sc->vc.lock);
 	return vd ? to_desc(vd) : NULL;
+}
+
+/* The transfer is complete, and told with the next one that interrupts. */
+static void complete_desc(struct softdma_chan *sc, struct softdma_desc *desc)
+{
+	if (silent || (coalesce && !(desc->vd.tx.flags & DMA_PREP_INTERRUPT))) {
+		list_add_tail(&desc->vd.node, &sc->held);
+		return;
+	}
+	report_held(sc);
+	vchan_cookie_complete(&desc->vd);
 }
 
 /* The thread lets go of its transfer; if it is not complete, for good. */
@@ -435,34 +656,46 @@ static void let_go(struct softdma_chan *sc, struct softdma_desc *desc,
 	sc->abort = false;
 	sc->current_desc = NULL;
 	if (lost)
-		list_add_tail(&desc->free, &sc->free);
+		put_desc(sc, desc);
 	else
-		vchan_cookie_complete(&desc->vd);
+		complete_desc(sc, desc);
 	wake_up(&sc->idle);
 	spin_unlock_irq(&sc->vc.lock);
 }
 
 static void work_on(struct softdma_chan *sc, struct softdma_desc *desc)
 {
+	const struct softdma_cmd *cmd = desc->cmd;
+	unsigned int mb = READ_ONCE(bandwidth_mb);
+	size_t len = cmd->len;
 	bool done;
 
-	if (should_fail(&fail_device, desc->len)) {
+	if (should_fail(&fail_device, len)) {
 		WRITE_ONCE(sc->gone, true);
-		let_go(sc, desc, false);
-		return;
+		wait_event_idle(sc->work, aborted(sc) || !READ_ONCE(sc->gone));
 	}
-	if (should_fail(&fail_delay, desc->len))
+	if (should_fail(&fail_abort, len)) {
+		desc->vd.tx_result.result = DMA_TRANS_ABORTED;
+		tell(&desc->vd);
+		desc->vd.tx_result.result = DMA_TRANS_NOERROR;
+		dawdle(sc);
+	}
+	if (should_fail(&fail_delay, len))
 		dawdle(sc);
 
-	if (should_fail(&fail_transfer, desc->len)) {
+	if (should_fail(&fail_transfer, len)) {
+		copy_all(sc, cmd, len / 2);
 		desc->vd.tx_result.result = DMA_TRANS_WRITE_FAILED;
 		let_go(sc, desc, true);
 		return;
 	}
-	done = transfer(sc, desc);
-	if (done && should_fail(&fail_drop, desc->len))
+	if (!aborted(sc))
+		len = cmd_len(cmd);
+	done = copy_all(sc, cmd, len) &&
+	       ((!mb && !READ_ONCE(setup_ns)) || keep_pace(sc, desc, len, mb));
+	if (done && should_fail(&fail_drop, len))
 		done = false;
-	else if (done && should_fail(&fail_duplicate, desc->len))
+	else if (done && should_fail(&fail_duplicate, len))
 		tell(&desc->vd);
 	let_go(sc, desc, done);
 }
@@ -509,10 +742,12 @@ static int chan_init(struct softdma *sd, struct softdma_chan *sc, int node)
 	unsigned int i;
 
 	INIT_LIST_HEAD(&sc->free);
-	for (i = 0; i < NR_DESCS; i++)
+	INIT_LIST_HEAD(&sc->held);
+	for (i = 0; i < queue; i++)
 		list_add_tail(&sc->descs[i].free, &sc->free);
 	init_waitqueue_head(&sc->work);
 	init_waitqueue_head(&sc->idle);
+	init_waitqueue_head(&sc->room);
 	sc->vc.desc_free = desc_free;
 	vchan_init(&sc->vc, &sd->dma);
 	sc->thread = kthread_create_on_node(chan_thread, sc, node, "softdma/%u",
@@ -533,6 +768,8 @@ static void dma_init(struct dma_device *dma, struct device *dev)
 	INIT_LIST_HEAD(&dma->channels);
 	INIT_WORK(&container_of(dma, struct softdma, dma)->free, softdma_free);
 	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
+	if (no_order)
+		dma_cap_set(DMA_COMPLETION_NO_ORDER, dma->cap_mask);
 	dma->dev = dev;
 	dma->copy_align = DMAENGINE_ALIGN_1_BYTE;
 	dma->residue_granularity = DMA_RESIDUE_GRANULARITY_DESCRIPTOR;
@@ -545,9 +782,9 @@ static void dma_init(struct dma_device *dma, struct device *dev)
 	dma->device_release = softdma_release;
 }
 
-static int softdma_probe(struct platform_device *pdev)
+/* Make a device of dmaengine of one of the machine. */
+static int softdma_add(struct device *dev)
 {
-	struct device *dev = &pdev->dev;
 	struct softdma *sd;
 	unsigned int i;
 	int err;
@@ -555,7 +792,11 @@ static int softdma_probe(struct platform_device *pdev)
 	err = dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64));
 	if (err)
 		return err;
-	dma_set_max_seg_size(dev, UINT_MAX);
+	/* Not asked for, as the platform might refuse what it has no zone for. */
+	*dev->dma_mask = DMA_BIT_MASK(mask_bits);
+	dma_set_max_seg_size(dev, seg_kb ? seg_kb * SZ_1K : UINT_MAX);
+	if (boundary_kb)
+		dma_set_seg_boundary(dev, boundary_kb * (unsigned long)SZ_1K - 1);
 
 	sd = kvzalloc(struct_size(sd, chans, channels), GFP_KERNEL);
 	if (!sd)
@@ -566,27 +807,17 @@ static int softdma_probe(struct platform_device *pdev)
 		if (err)
 			goto free;
 	}
-	platform_set_drvdata(pdev, sd);
+	dev_set_drvdata(dev, sd);
 	err = dma_async_device_register(&sd->dma);
 	if (err)
 		goto free;
+	scoped_guard(mutex, &bound_lock)
+		list_add_tail(&sd->node, &bound);
 	return 0;
 
 free:
 	softdma_release(&sd->dma);
 	return err;
-}
-
-static bool is_idle(struct softdma_chan *sc)
-{
-	bool idle;
-
-	spin_lock_irq(&sc->vc.lock);
-	idle = !sc->current_desc && list_empty(&sc->vc.desc_submitted) &&
-	       list_empty(&sc->vc.desc_issued) &&
-	       list_empty(&sc->vc.desc_completed);
-	spin_unlock_irq(&sc->vc.lock);
-	return idle;
 }
 
 /* Take nothing more, and do what there is, unless the channel is gone. */
@@ -597,6 +828,7 @@ static void drain(struct softdma_chan *sc)
 	spin_lock_irq(&sc->vc.lock);
 	sc->closing = true;
 	spin_unlock_irq(&sc->vc.lock);
+	wake_up_all(&sc->room);
 	for (ms = 0; ms < DRAIN_MS && !READ_ONCE(sc->gone); ms++) {
 		if (is_idle(sc))
 			break;
@@ -606,15 +838,27 @@ static void drain(struct softdma_chan *sc)
 	vchan_synchronize(&sc->vc);
 }
 
-static void softdma_remove(struct platform_device *pdev)
+/* Clients may hold channels yet. Nothing moves any more. */
+static void softdma_del(struct device *dev)
 {
-	struct softdma *sd = platform_get_drvdata(pdev);
+	struct softdma *sd = dev_get_drvdata(dev);
 	unsigned int i;
 
-	/* Clients may hold channels yet. Nothing moves any more. */
+	scoped_guard(mutex, &bound_lock)
+		list_del(&sd->node);
 	for (i = 0; i < sd->nr; i++)
 		drain(&sd->chans[i]);
 	dma_async_device_unregister(&sd->dma);
+}
+
+static int softdma_probe(struct platform_device *pdev)
+{
+	return softdma_add(&pdev->dev);
+}
+
+static void softdma_remove(struct platform_device *pdev)
+{
+	softdma_del(&pdev->dev);
 }
 
 static struct platform_driver softdma_driver = {
@@ -625,6 +869,58 @@ static struct platform_driver softdma_driver = {
 	},
 };
 
+#ifdef CONFIG_PCI
+/* Of all nodes in turn, as the others: QEMU says of none where it is. */
+static int softdma_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	static atomic_t nr;
+	unsigned int skip = (atomic_inc_return(&nr) - 1) % num_online_nodes();
+	int node = first_online_node;
+
+	while (skip--)
+		node = next_online_node(node);
+	set_dev_node(&pdev->dev, node);
+	pci_set_master(pdev);
+	return softdma_add(&pdev->dev);
+}
+
+static void softdma_pci_remove(struct pci_dev *pdev)
+{
+	softdma_del(&pdev->dev);
+}
+
+static const struct pci_device_id softdma_ids[] = {
+	{ PCI_DEVICE(PCI_VENDOR_ID_REDHAT, 0x0005) },
+	{}
+};
+
+static struct pci_driver softdma_pci_driver = {
+	.name = "softdma",
+	.id_table = softdma_ids,
+	.probe = softdma_pci_probe,
+	.remove = softdma_pci_remove,
+};
+
+static int register_pci(void)
+{
+	return pci_register_driver(&softdma_pci_driver);
+}
+
+static void unregister_pci(void)
+{
+	pci_unregister_driver(&softdma_pci_driver);
+}
+#else
+static int register_pci(void)
+{
+	return -ENODEV;
+}
+
+static void unregister_pci(void)
+{
+}
+#endif
+
 #ifdef CONFIG_FAULT_INJECTION_DEBUG_FS
 static const struct {
 	const char *name;
@@ -632,6 +928,7 @@ static const struct {
 } faults[] = {
 	{ "fail_transfer", &fail_transfer },
 	{ "fail_delay", &fail_delay },
+	{ "fail_abort", &fail_abort },
 	{ "fail_drop", &fail_drop },
 	{ "fail_duplicate", &fail_duplicate },
 	{ "fail_prep", &fail_prep },
@@ -642,16 +939,15 @@ static const struct {
 
 static int revive_set(void *data, u64 value)
 {
-	unsigned int d, i;
+	struct softdma *sd;
+	unsigned int i;
 
-	for (d = 0; d < devices; d++) {
-		struct softdma *sd = platform_get_drvdata(pdevs[d]);
-
-		if (!sd || !pdevs[d]->dev.driver)
-			continue;
+	guard(mutex)(&bound_lock);
+	list_for_each_entry(sd, &bound, node) {
 		for (i = 0; i < sd->nr; i++) {
 			WRITE_ONCE(sd->chans[i].gone, false);
 			wake_up(&sd->chans[i].work);
+			wake_up_all(&sd->chans[i].room);
 		}
 	}
 	return 0;
@@ -669,6 +965,7 @@ static void add_debugfs(void)
 		fault_create_debugfs_attr(faults[i].name, debug_dir,
 					  faults[i].attr);
 	}
+	debugfs_create_atomic_t("misused", 0444, debug_dir, &misused);
 	debugfs_create_file_unsafe("revive", 0200, debug_dir, NULL,
 				   &revive_fops);
 }
@@ -694,13 +991,40 @@ static struct platform_device *add_device(unsigned int id, int node)
 	return pdev;
 }
 
-static int __init softdma_init(void)
+static void del_devices(unsigned int nr)
+{
+	while (nr--)
+		platform_device_unregister(pdevs[nr]);
+	platform_driver_unregister(&softdma_driver);
+}
+
+static int add_devices(void)
 {
 	int node = first_online_node, err;
 	unsigned int d;
 
+	err = platform_driver_register(&softdma_driver);
+	for (d = 0; d < devices && !err; d++) {
+		pdevs[d] = add_device(d, node);
+		if (IS_ERR(pdevs[d])) {
+			err = PTR_ERR(pdevs[d]);
+			del_devices(d);
+		}
+		node = next_online_node(node);
+		if (node == MAX_NUMNODES)
+			node = first_online_node;
+	}
+	return err;
+}
+
+static int __init softdma_init(void)
+{
+	int err;
+
 	if (!channels || channels > MAX_CHANNELS || !devices ||
-	    devices > MAX_DEVICES)
+	    devices > MAX_DEVICES || !queue || queue > NR_DESCS ||
+	    mask_bits < 24 || mask_bits > 64 || seg_kb > UINT_MAX / SZ_1K ||
+	    (boundary_kb && !is_power_of_2(boundary_kb)))
 		return -EINVAL;
 	if (cpus) {
 		err = cpulist_parse(cpus, &thread_cpus);
@@ -713,40 +1037,23 @@ static int __init softdma_init(void)
 	free_wq = alloc_workqueue("softdma", WQ_UNBOUND, 0);
 	if (!free_wq)
 		return -ENOMEM;
-	err = platform_driver_register(&softdma_driver);
-	if (err)
-		goto destroy;
-	for (d = 0; d < devices; d++) {
-		pdevs[d] = add_device(d, node);
-		if (IS_ERR(pdevs[d])) {
-			err = PTR_ERR(pdevs[d]);
-			goto unregister;
-		}
-		node = next_online_node(node);
-		if (node == MAX_NUMNODES)
-			node = first_online_node;
+	err = pci ? register_pci() : add_devices();
+	if (err) {
+		destroy_workqueue(free_wq);
+		return err;
 	}
 	add_debugfs();
 	return 0;
-
-unregister:
-	while (d--)
-		platform_device_unregister(pdevs[d]);
-	platform_driver_unregister(&softdma_driver);
-destroy:
-	destroy_workqueue(free_wq);
-	return err;
 }
 module_init(softdma_init);
 
 static void __exit softdma_exit(void)
 {
-	unsigned int d;
-
 	debugfs_remove(debug_dir);
-	for (d = 0; d < devices; d++)
-		platform_device_unregister(pdevs[d]);
-	platform_driver_unregister(&softdma_driver);
+	if (pci)
+		unregister_pci();
+	else
+		del_devices(devices);
 	destroy_workqueue(free_wq);
 }
 module_exit(softdma_exit);

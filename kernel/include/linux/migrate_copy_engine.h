@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Copy engines for page migration: what a driver of one needs. The protocol is
- * described in mm/migrate_copy/engine.c.
+ * described in mm/migrate_copy/engine/protocol.c.
  */
 #ifndef _LINUX_MIGRATE_COPY_ENGINE_H
 #define _LINUX_MIGRATE_COPY_ENGINE_H
@@ -10,7 +10,6 @@
 #include <linux/sysfs.h>
 #include <linux/types.h>
 
-struct kobject;
 struct migrate_copy_engine;
 struct migrate_copy_offload;
 struct page;
@@ -41,18 +40,35 @@ struct migrate_copy_info {
 /**
  * struct migrate_copy_share - an engine's part in one job
  * @node: The engine's own, from its start() to its end().
+ * @info: What the job is about.
  *
  * Claims of chunks refer to it. It ceases to exist when end() returns.
  */
 struct migrate_copy_share {
 	struct list_head node;
-	/* private: engine.c */
+	const struct migrate_copy_info *info;
+	/* private: engine/ */
 	struct migrate_copy_engine *engine;
 	struct migrate_copy_offload *offload;
 	unsigned int inflight;
 	unsigned long returned;
+	u64 progress_ns;
 	bool open;
-	bool kicked;
+};
+
+/**
+ * struct migrate_copy_limits - what an engine can take at a time
+ * @chunk_pages: Most base pages of a chunk.
+ * @range_pages: Most base pages of a range.
+ * @boundary_pages: No range goes beyond a multiple of so many base pages in
+ *	physical memory, in neither place. A power of two.
+ *
+ * 0 is no limit.
+ */
+struct migrate_copy_limits {
+	unsigned int chunk_pages;
+	unsigned int range_pages;
+	unsigned long boundary_pages;
 };
 
 /**
@@ -80,13 +96,12 @@ struct migrate_copy_chunk {
 	unsigned int nr_ranges;
 	unsigned int nr_pages;
 	struct migrate_copy_range ranges[MIGRATE_COPY_CHUNK_RANGES];
-	/* private: engine.c */
+	/* private: engine/ */
 	struct migrate_copy_share *share;
 	struct migrate_copy_engine *engine;
 	u64 first;
 	u64 claimed_ns;
 	struct list_head quarantine;
-	bool held;
 };
 
 /**
@@ -94,14 +109,10 @@ struct migrate_copy_chunk {
  * @can_copy: Could it take part in such a job now? Must not sleep. Optional.
  * @start: Take part: claim chunks of the share now, and later, as it gets room.
  *	Returns false if it will not; then nothing may be claimed, and no other
- *	operation follows. May sleep, but for no longer than it takes to submit
- *	something.
- * @poll: See what is done, and claim more, on the caller's CPU. Returns true if
- *	it wants to be polled on, false if chunks come back by themselves, until
- *	migrate_copy_share_kick() says otherwise. May sleep, as @start.
+ *	operation follows. Must not wait for hardware.
+ * @stop: Chunks are late: see that the share's come back soon. Returns true if
+ *	they may; false if there is nothing to wait for. Must not sleep or wait.
  *	Optional.
- * @stop: Chunks are late: see that the share's come back soon, or that the
- *	hardware ends. Must not sleep or wait. Optional.
  * @end: Forget the share. Each chunk of it must be returned or given up as lost
  *	before this returns, and none can be claimed any more. May sleep
  *	until a chunk that is being copied by a CPU is done, and for nothing
@@ -115,23 +126,34 @@ struct migrate_copy_chunk {
 struct migrate_copy_engine_ops {
 	bool (*can_copy)(void *priv, const struct migrate_copy_info *info);
 	bool (*start)(void *priv, struct migrate_copy_share *share);
-	bool (*poll)(void *priv, struct migrate_copy_share *share);
-	void (*stop)(void *priv, struct migrate_copy_share *share);
+	bool (*stop)(void *priv, struct migrate_copy_share *share);
 	void (*end)(void *priv, struct migrate_copy_share *share);
+};
+
+/**
+ * struct migrate_copy_engine_use - what an engine is used for
+ * @offloading: Whether jobs may use it: false at first, then what
+ *	migrate_copy_engine_enable() has been told.
+ * @reasons: One bit for each migrate_reason. Can be changed at any time.
+ */
+struct migrate_copy_engine_use {
+	bool offloading;
+	unsigned long reasons;
 };
 
 /**
  * struct migrate_copy_engine_desc - an engine to be registered
  * @name: Its name, and that of its directory in sysfs.
  * @ops: Its operations.
- * @max_chunk_pages: Most base pages it can take at a time, or 0 for any number.
+ * @use: Where it is kept what the engine is used for, so that the driver can see
+ *	and set it; NULL if that is for sysfs alone.
  * @groups: Attributes for its directory in sysfs, of struct kobj_attribute; may
  *	be NULL.
  */
 struct migrate_copy_engine_desc {
 	const char *name;
 	const struct migrate_copy_engine_ops *ops;
-	unsigned int max_chunk_pages;
+	struct migrate_copy_engine_use *use;
 	const struct attribute_group **groups;
 };
 
@@ -139,17 +161,14 @@ struct migrate_copy_engine *
 migrate_copy_engine_register(const struct migrate_copy_engine_desc *desc,
 			     void *priv);
 void migrate_copy_engine_unregister(struct migrate_copy_engine *engine);
-struct kobject *migrate_copy_engine_kobj(struct migrate_copy_engine *engine);
+void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable);
 
-const struct migrate_copy_info *
-migrate_copy_share_info(const struct migrate_copy_share *share);
 bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
 			      struct migrate_copy_chunk *chunk,
-			      unsigned int max_pages);
+			      const struct migrate_copy_limits *limits);
 int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk);
 void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok);
 void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk);
-void migrate_copy_share_kick(struct migrate_copy_share *share);
 void migrate_copy_chunk_stopped(struct migrate_copy_chunk *chunk);
 
 #endif /* _LINUX_MIGRATE_COPY_ENGINE_H */

@@ -25,7 +25,7 @@
  * - through the page cache or the swap cache: a lookup can take a reference at
  *   any time, but write(2), truncation and faults lock the folio before they
  *   change it or map it. Only regular files are batched: the file system may
- *   read the blocks of its directories anew under a lock of its own (AFS does).
+ *   read the blocks of its directories again under a lock of its own (AFS does).
  *
  * So the check must come before the copy. At the switch it would be too late:
  * the holder of a pin could write after the copy and drop the pin before the
@@ -68,13 +68,19 @@
 
 /*
  * Folio pairs that wait to be copied, and what has been copied so far; lost are
- * those of the last copy that an engine may still have written to after it.
+ * those of the last copy that an engine may still have written to after it. They are
+ * on the stack, unless an engine may have them and there is room for more elsewhere.
  */
 struct migrate_copy_set {
 	int reason;
 	bool may_share;
+	bool may_offload;
 	unsigned int asked;
 	struct migrate_copy_team *team;
+	struct migrate_copy_room *room;
+	struct migrate_copy_pair *pairs;
+	unsigned long *failed;
+	unsigned int max;
 	unsigned int nr;
 	unsigned long pages;
 	unsigned long folios_done;
@@ -82,7 +88,8 @@ struct migrate_copy_set {
 	unsigned long helper_pages_done;
 	unsigned long engine_pages_done;
 	unsigned long lost_pages;
-	struct migrate_copy_pair pairs[MIGRATE_COPY_SET];
+	unsigned long own_failed;
+	struct migrate_copy_pair own_pairs[MIGRATE_COPY_SET];
 };
 
 /* Swap cache and shmem, and the data of regular files. */
@@ -134,18 +141,16 @@ static bool batch_takes(struct folio *src)
 	return batch_unpinned(src);
 }
 
-static unsigned long batch_copy_alone(const struct migrate_copy_set *set)
+static void batch_copy_alone(const struct migrate_copy_set *set)
 {
-	unsigned long failed = 0;
 	unsigned int i;
 
 	for (i = 0; i < set->nr; i++) {
 		if (unlikely(folio_mc_copy(set->pairs[i].dst,
 					   set->pairs[i].src)))
-			__set_bit(i, &failed);
+			__set_bit(i, set->failed);
 	}
 	cond_resched();
-	return failed;
 }
 
 static unsigned int batch_chunk_pages(void)
@@ -155,13 +160,13 @@ static unsigned int batch_chunk_pages(void)
 	return READ_ONCE(migrate_copy_chunk_kb) * SZ_1K / PAGE_SIZE;
 }
 
-static unsigned long batch_copy_nontemporal(const struct migrate_copy_set *set)
+static void batch_copy_nontemporal(const struct migrate_copy_set *set)
 {
 	struct migrate_copy_job job;
 
 	migrate_copy_job_init(&job, set->pairs, set->nr, batch_chunk_pages(), true);
+	job.failed = set->failed;
 	migrate_copy_job_run(&job, NULL, NUMA_NO_NODE, 0);
-	return job.failed;
 }
 
 /* Do helpers take batches of the request? They help to copy when none is left. */
@@ -208,7 +213,7 @@ static void batch_describe(const struct migrate_copy_set *set,
 
 static unsigned int batch_run_engines(struct migrate_copy_set *set,
 				      struct migrate_copy_job *job,
-				     unsigned int max_helpers)
+				      unsigned int max_helpers)
 {
 	struct migrate_copy_info info;
 	unsigned long engine_pages = 0;
@@ -221,8 +226,8 @@ static unsigned int batch_run_engines(struct migrate_copy_set *set,
 	return woken;
 }
 
-static unsigned long batch_copy_shared(struct migrate_copy_set *set,
-				       unsigned int max_helpers, bool nontemporal)
+static void batch_copy_shared(struct migrate_copy_set *set,
+			      unsigned int max_helpers, bool nontemporal)
 {
 	struct migrate_copy_job job __uninitialized;
 	int nid = folio_nid(set->pairs[0].dst);
@@ -230,8 +235,9 @@ static unsigned long batch_copy_shared(struct migrate_copy_set *set,
 
 	migrate_copy_job_init(&job, set->pairs, set->nr, batch_chunk_pages(),
 			      nontemporal);
+	job.failed = set->failed;
 	job.highpri = migrate_copy_is_highpri(set->asked);
-	if (migrate_copy_offloading())
+	if (set->may_offload)
 		woken = batch_run_engines(set, &job, max_helpers);
 	else
 		woken = migrate_copy_job_run(&job, set->team, nid, max_helpers);
@@ -242,10 +248,9 @@ static unsigned long batch_copy_shared(struct migrate_copy_set *set,
 	count_vm_event(MIGRATE_COPY_JOBS);
 	count_vm_events(MIGRATE_COPY_HELPERS_WOKEN, woken);
 	set->lost_pages = job.lost_pages;
-	return job.failed;
 }
 
-/* Copy what has been collected; returns one bit for each pair that failed. */
+/* Copy what has been collected; returns how many failed, and notes which. */
 static unsigned long batch_copy_set(struct migrate_copy_set *set)
 {
 	int nid = folio_nid(set->pairs[0].dst);
@@ -254,13 +259,14 @@ static unsigned long batch_copy_set(struct migrate_copy_set *set)
 	int max_helpers = batch_most_helpers(set);
 	unsigned long failed, by_cpus;
 
+	bitmap_zero(set->failed, set->nr);
 	set->lost_pages = 0;
-	if (max_helpers >= 0 || (set->may_share && migrate_copy_offloading()))
-		failed = batch_copy_shared(set, max(max_helpers, 0), nontemporal);
+	if (max_helpers >= 0 || set->may_offload)
+		batch_copy_shared(set, max(max_helpers, 0), nontemporal);
 	else if (nontemporal)
-		failed = batch_copy_nontemporal(set);
+		batch_copy_nontemporal(set);
 	else
-		failed = batch_copy_alone(set);
+		batch_copy_alone(set);
 
 	/* What was lost was copied by nobody, as far as anybody knows. */
 	set->pages -= set->lost_pages;
@@ -268,11 +274,11 @@ static unsigned long batch_copy_set(struct migrate_copy_set *set)
 	if (nontemporal)
 		count_vm_events(MIGRATE_COPY_BYTES_NONTEMPORAL,
 				by_cpus * PAGE_SIZE);
-	set->folios_done += set->nr - hweight_long(failed);
+	failed = bitmap_weight(set->failed, set->nr);
+	set->folios_done += set->nr - failed;
 	set->pages_done += set->pages;
 	if (unlikely(failed))
-		count_vm_events(MIGRATE_COPY_FALLBACK_FAILED,
-				hweight_long(failed));
+		count_vm_events(MIGRATE_COPY_FALLBACK_FAILED, failed);
 	return failed;
 }
 
@@ -297,8 +303,10 @@ static void batch_copy_and_mark(struct migrate_copy_set *set)
 		return;
 
 	failed = batch_copy_set(set);
-	for_each_set_bit(i, &failed, set->nr)
-		set->pairs[i].dst->migrate_info &= ~FOLIO_CONTENT_COPIED;
+	if (failed) {
+		for_each_set_bit(i, set->failed, set->nr)
+			set->pairs[i].dst->migrate_info &= ~FOLIO_CONTENT_COPIED;
+	}
 	set->nr = 0;
 	set->pages = 0;
 }
@@ -322,12 +330,31 @@ static void batch_account(const struct migrate_copy_set *set)
 static void batch_set_init(struct migrate_copy_set *set, int reason,
 			   unsigned int asked, struct migrate_copy_team *team)
 {
-	memset(set, 0, offsetof(struct migrate_copy_set, pairs));
+	memset(set, 0, offsetof(struct migrate_copy_set, own_pairs));
 	set->reason = reason;
 	set->asked = asked;
 	set->team = team;
-	set->may_share = migrate_copy_may_share(reason, asked) &&
-			 (team->started || !migrate_copy_is_helper());
+	set->may_share = migrate_copy_may_share(reason, asked);
+	set->may_offload = migrate_copy_may_offload(reason);
+	/* A helper works for others, and starts no team. */
+	if (!team->started && migrate_copy_is_helper()) {
+		set->may_share = false;
+		set->may_offload = false;
+	}
+	set->pairs = set->own_pairs;
+	set->failed = &set->own_failed;
+	set->max = MIGRATE_COPY_SET;
+}
+
+/* Engines get whole batches: each set is waited for to its end. */
+static void batch_set_enlarge(struct migrate_copy_set *set)
+{
+	set->room = migrate_copy_room_get();
+	if (!set->room)
+		return;
+	set->pairs = set->room->pairs;
+	set->failed = set->room->failed;
+	set->max = MIGRATE_COPY_LARGE_SET;
 }
 
 /*
@@ -337,7 +364,7 @@ static void batch_set_init(struct migrate_copy_set *set, int reason,
  * their own. Unless somebody has decided that it is worth it, or they are to be copied
  * by something else.
  */
-static bool batch_worth_it(const struct list_head *src_folios,
+static bool batch_worth_it(const struct list_head *src_folios, int reason,
 			   const struct migrate_copy_team *team)
 {
 	unsigned long pages = 0;
@@ -345,7 +372,7 @@ static bool batch_worth_it(const struct list_head *src_folios,
 
 	if (list_empty(src_folios))
 		return false;
-	if (migrate_copy_offloading() ||
+	if (migrate_copy_may_offload(reason) ||
 	    READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS ||
 	    READ_ONCE(migrate_copy_min_helper_kb) != MIGRATE_COPY_AUTO ||
 	    READ_ONCE(migrate_copy_nontemporal) != MIGRATE_COPY_NT_NEVER)
@@ -372,6 +399,8 @@ static noinline void batch_copy(struct list_head *src_folios,
 	struct folio *src, *dst;
 
 	batch_set_init(&set, reason, asked, team);
+	if (set.may_offload)
+		batch_set_enlarge(&set);
 
 	dst = list_first_entry(dst_folios, struct folio, lru);
 	list_for_each_entry(src, src_folios, lru) {
@@ -379,12 +408,14 @@ static noinline void batch_copy(struct list_head *src_folios,
 			/* From an earlier pass. It will not be moved to. */
 		} else if (likely(batch_takes(src))) {
 			batch_add(&set, dst, src);
-			if (set.nr == MIGRATE_COPY_SET)
+			if (set.nr == set.max)
 				batch_copy_and_mark(&set);
 		}
 		dst = list_next_entry(dst, lru);
 	}
 	batch_copy_and_mark(&set);
+	if (set.room)
+		migrate_copy_room_put(set.room);
 
 	batch_account(&set);
 }
@@ -411,7 +442,7 @@ void migrate_copy_batch(struct list_head *src_folios,
 			struct list_head *dst_folios, int reason,
 			unsigned int asked, struct migrate_copy_team *team)
 {
-	if (batch_worth_it(src_folios, team))
+	if (batch_worth_it(src_folios, reason, team))
 		batch_copy(src_folios, dst_folios, reason, asked, team);
 }
 

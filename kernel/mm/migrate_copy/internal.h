@@ -7,6 +7,7 @@
 #define _MM_MIGRATE_COPY_INTERNAL_H
 
 #include <linux/atomic.h>
+#include <linux/bitmap.h>
 #include <linux/cpumask.h>
 #include <linux/highmem.h>
 #include <linux/jump_label.h>
@@ -19,9 +20,11 @@
 
 /*
  * Folio pairs of one job. They lie on the caller's stack, 16 bytes each, and
- * have one bit each in migrate_copy_job.failed.
+ * have one bit each in migrate_copy_job.failed. Engines get more of them at a time,
+ * in memory that is there while one may be used.
  */
 #define MIGRATE_COPY_SET	64
+#define MIGRATE_COPY_LARGE_SET	2048
 
 /* Limits of the knobs. */
 #define MIGRATE_COPY_MIN_CHUNK_KB	(PAGE_SIZE / SZ_1K)
@@ -39,7 +42,7 @@ struct migrate_copy_pair {
  * @node: In the list of its team.
  * @users: How many helpers are at it.
  * @pairs: What to copy; each destination as large as its source.
- * @nr: Number of @pairs, at most MIGRATE_COPY_SET.
+ * @nr: Number of @pairs.
  * @chunk_pages: Most base pages that one claim takes.
  * @nr_cpus: How many CPUs share it.
  * @highpri: Whether helpers may be woken on busy CPUs.
@@ -49,7 +52,7 @@ struct migrate_copy_pair {
  *	the upper, its index in the folio in the lower 32 bits.
  * @failed: One bit for each pair whose copy hit a machine check, or of which an
  *	engine has lost pages.
- * @lost: One bit for each of the latter.
+ * @own_failed: Where @failed points for up to MIGRATE_COPY_SET pairs.
  * @lost_pages: Base pages that engines have lost.
  * @helper_pages: Base pages that helpers have claimed.
  * @engine_ns: CPU time of engines that are made of threads, in ns.
@@ -66,8 +69,8 @@ struct migrate_copy_job {
 	unsigned long caller_pages;
 
 	atomic64_t cursor ____cacheline_aligned_in_smp;
-	unsigned long failed;
-	unsigned long lost;
+	unsigned long *failed;
+	unsigned long own_failed;
 	unsigned long lost_pages;
 	atomic_long_t helper_pages;
 	atomic64_t engine_ns;
@@ -184,7 +187,19 @@ struct migrate_copy_search {
 
 void migrate_copy_place(struct migrate_copy_search *s);
 
-/* engine.c */
+/**
+ * struct migrate_copy_room - room for the pairs of a large job
+ * @nr: Its number.
+ * @failed: One bit for each pair.
+ * @pairs: The pairs.
+ */
+struct migrate_copy_room {
+	unsigned int nr;
+	DECLARE_BITMAP(failed, MIGRATE_COPY_LARGE_SET);
+	struct migrate_copy_pair pairs[MIGRATE_COPY_LARGE_SET];
+};
+
+/* engine/ */
 #ifdef CONFIG_MIGRATE_COPY_ENGINE
 DECLARE_STATIC_KEY_FALSE(migrate_copy_offload_key);
 
@@ -198,8 +213,15 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 				      struct migrate_copy_team *team,
 				      unsigned int max_helpers,
 				      unsigned long *engine_pages);
-void migrate_copy_engine_enable(struct migrate_copy_engine *engine,
-				bool enable);
+struct migrate_copy_room *migrate_copy_room_get(void);
+void migrate_copy_room_put(struct migrate_copy_room *room);
+bool __migrate_copy_may_offload(int reason);
+
+static inline bool migrate_copy_may_offload(int reason)
+{
+	return migrate_copy_offloading() && __migrate_copy_may_offload(reason);
+}
+
 int migrate_copy_engines_init(struct kobject *parent);
 #else
 static inline bool migrate_copy_offloading(void)
@@ -214,6 +236,20 @@ migrate_copy_offload_run(struct migrate_copy_job *job,
 			 unsigned int max_helpers, unsigned long *engine_pages)
 {
 	return 0;
+}
+
+static inline struct migrate_copy_room *migrate_copy_room_get(void)
+{
+	return NULL;
+}
+
+static inline void migrate_copy_room_put(struct migrate_copy_room *room)
+{
+}
+
+static inline bool migrate_copy_may_offload(int reason)
+{
+	return false;
 }
 
 static inline int migrate_copy_engines_init(struct kobject *parent)
@@ -299,6 +335,9 @@ static inline int migrate_copy_job_page(const struct migrate_copy_job *job,
 }
 
 /* sysfs.c: the knobs */
+ssize_t migrate_copy_reasons_print(unsigned long reasons, char *buf);
+int migrate_copy_reasons_parse(const char *buf, unsigned long *value);
+
 #define MIGRATE_COPY_AUTO	UINT_MAX
 
 extern unsigned int migrate_copy_max_helpers;
@@ -320,9 +359,6 @@ struct migrate_copy_test {
 };
 
 extern struct migrate_copy_test migrate_copy_test;
-
-void migrate_copy_engine_tune(struct migrate_copy_engine *engine, bool exclusive,
-			      unsigned int timeout_ms);
 #endif
 
 #endif /* _MM_MIGRATE_COPY_INTERNAL_H */

@@ -34,7 +34,8 @@ static bool job_test_fails(const struct page *src)
  * migrate_copy_job_init() - Prepare a job.
  * @job: The job; usually on the caller's stack.
  * @pairs: What to copy. Must stay until the job has run.
- * @nr: Number of @pairs, 1 to MIGRATE_COPY_SET.
+ * @nr: Number of @pairs, at least 1. Who has more than MIGRATE_COPY_SET sets
+ *	job->failed, to a bitmap as long.
  * @chunk_pages: Most base pages that one claim takes, at least 1.
  * @nontemporal: Whether the copies shall bypass the caches.
  *
@@ -52,8 +53,8 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
 	job->highpri = false;
 	job->nontemporal = nontemporal;
 	job->caller_pages = 0;
-	job->failed = 0;
-	job->lost = 0;
+	job->failed = &job->own_failed;
+	job->own_failed = 0;
 	job->lost_pages = 0;
 	atomic64_set(&job->cursor, 0);
 	atomic_long_set(&job->helper_pages, 0);
@@ -123,7 +124,7 @@ static void job_copy_part(struct migrate_copy_job *job, unsigned int pair,
 	struct folio *dst = job->pairs[pair].dst;
 	struct folio *src = job->pairs[pair].src;
 
-	if (unlikely(test_bit(pair, &job->failed)))
+	if (unlikely(test_bit(pair, job->failed)))
 		return;
 
 	for (; nr; nr--, page++) {
@@ -131,7 +132,7 @@ static void job_copy_part(struct migrate_copy_job *job, unsigned int pair,
 
 		if (job_test_fails(from) ||
 		    migrate_copy_job_page(job, folio_page(dst, page), from)) {
-			set_bit(pair, &job->failed);
+			set_bit(pair, job->failed);
 			return;
 		}
 	}

@@ -63,7 +63,7 @@ struct migrate_copy_work {
  *	NULL if helpers only copy.
  * @nid: The node whose CPUs are asked first.
  * @max_helpers: The most helpers that are wanted for batches.
- * @scopes: The memalloc scopes of whoever has started it, PF_MEMALLOC*.
+ * @scopes: The memalloc scopes of the task that has started it, PF_MEMALLOC*.
  * @nr_jobs: How many jobs there have been.
  * @folio: A large folio to be put by who has time, or NULL. Only the caller sets it.
  * @lock: Protects @jobs.

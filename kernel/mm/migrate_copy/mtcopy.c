@@ -28,7 +28,7 @@
 
 #define MAX_THREADS	64
 
-/* What a thread claims at a time: it is not preempted meanwhile. */
+/* What a thread claims at a time: it is not preempted while it copies that. */
 #define CHUNK_PAGES	DIV_ROUND_UP(SZ_128K, PAGE_SIZE)
 
 /**
@@ -41,6 +41,10 @@ struct mtcopy_thread {
 	struct task_struct *task;
 	struct migrate_copy_share *share;
 	struct migrate_copy_chunk chunk;
+};
+
+static const struct migrate_copy_limits limits = {
+	.chunk_pages = CHUNK_PAGES,
 };
 
 /* Serializes changes of the number of threads. */
@@ -63,8 +67,7 @@ static bool mtcopy_claim(struct mtcopy_thread *me)
 
 	spin_lock(&shares_lock);
 	list_for_each_entry(share, &shares, node) {
-		claimed = migrate_copy_chunk_claim(share, &me->chunk,
-						   CHUNK_PAGES);
+		claimed = migrate_copy_chunk_claim(share, &me->chunk, &limits);
 		if (claimed) {
 			list_move_tail(&share->node, &shares);
 			WRITE_ONCE(me->share, share);
@@ -109,7 +112,7 @@ static bool mtcopy_can_copy(void *priv, const struct migrate_copy_info *info)
 
 static bool mtcopy_start(void *priv, struct migrate_copy_share *share)
 {
-	unsigned long pages = migrate_copy_share_info(share)->pages;
+	unsigned long pages = share->info->pages;
 	unsigned long chunks = DIV_ROUND_UP(pages, CHUNK_PAGES);
 
 	spin_lock(&shares_lock);

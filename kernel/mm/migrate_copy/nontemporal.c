@@ -8,7 +8,7 @@
  * so it is off until somebody has measured it.
  *
  * The stores are weakly ordered. Whoever has made some must call
- * migrate_copy_nontemporal_done() before he says that the copy is complete.
+ * migrate_copy_nontemporal_done() before it says that the copy is complete.
  */
 #include <linux/highmem.h>
 #include <linux/instrumented.h>

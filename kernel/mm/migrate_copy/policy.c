@@ -52,8 +52,8 @@ bool migrate_copy_is_highpri(unsigned int asked)
  * __migrate_copy_asked() - What MPOL_MF_MOVE_MT asks migrate_pages() for.
  *
  * That the administrator allows no help is nothing that a flag can change, unless
- * the caller may change priorities as he likes. Who has a priority above all ordinary
- * tasks then has it for the help that he asks for, too. A raised RLIMIT_NICE is not
+ * the caller may change priorities at will. A caller with a priority above all
+ * ordinary tasks then has it for its helpers, too. A raised RLIMIT_NICE is not
  * enough: it counts among the tasks of a cgroup, but helpers are not bound by the
  * weight of that cgroup.
  *
@@ -93,7 +93,7 @@ unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
 	if (!nr_folios && min_kb != MIGRATE_COPY_AUTO)
 		return nr_pages * (PAGE_SIZE / SZ_1K) < min_kb ? 0 : max_helpers;
 
-	/* They may be measured anew meanwhile. */
+	/* They may be measured again at the same time. */
 	costs = data_race(migrate_copy_costs);
 	return migrate_copy_best_helpers(&costs,
 					 migrate_copy_cost(nr_folios, nr_pages),

@@ -109,10 +109,16 @@ static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
 	return count;
 }
 
-static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
-			    char *buf)
+/**
+ * migrate_copy_reasons_print() - Write the names of reasons.
+ * @reasons: One bit for each migrate_reason.
+ * @buf: A page that is shown in sysfs.
+ *
+ * Context: Any.
+ * Return: How many characters that are.
+ */
+ssize_t migrate_copy_reasons_print(unsigned long reasons, char *buf)
 {
-	unsigned long reasons = READ_ONCE(migrate_copy_reasons);
 	unsigned int reason;
 	ssize_t len = 0;
 
@@ -122,12 +128,16 @@ static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
 	return len + sysfs_emit_at(buf, len, "%s\n", len ? "" : "none");
 }
 
-/*
- * Names, separated by white space or commas; or "all", or "none". For a name that is
- * not known, or no name at all, nothing is changed.
+/**
+ * migrate_copy_reasons_parse() - Read the names of reasons.
+ * @buf: Names, separated by white space or commas; or "all", or "none".
+ * @value: Where one bit for each goes. For a name that is not known, or no name at
+ *	all, nothing is changed.
+ *
+ * Context: Any.
+ * Return: 0, or -EINVAL.
  */
-static ssize_t reasons_store(struct kobject *kobj, struct kobj_attribute *attr,
-			     const char *buf, size_t count)
+int migrate_copy_reasons_parse(const char *buf, unsigned long *value)
 {
 	static const char separators[] = " ,\t\n";
 	const char *text = buf + strspn(buf, separators);
@@ -151,8 +161,20 @@ static ssize_t reasons_store(struct kobject *kobj, struct kobj_attribute *attr,
 		reasons |= BIT(reason);
 		text += len;
 	}
-	WRITE_ONCE(migrate_copy_reasons, reasons);
-	return count;
+	WRITE_ONCE(*value, reasons);
+	return 0;
+}
+
+static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return migrate_copy_reasons_print(READ_ONCE(migrate_copy_reasons), buf);
+}
+
+static ssize_t reasons_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	return migrate_copy_reasons_parse(buf, &migrate_copy_reasons) ?: count;
 }
 
 static ssize_t non_temporal_show(struct kobject *kobj,

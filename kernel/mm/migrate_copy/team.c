@@ -50,7 +50,7 @@ static bool team_borrow_mems(struct task_struct *caller)
 	return true;
 }
 
-/* Back to the nodes of our own cpuset, which hot-plug may change meanwhile. */
+/* Back to the nodes of our own cpuset, which hot-plug may have changed. */
 static void team_return_mems(void)
 {
 	nodemask_t mems, now = cpuset_mems_allowed(current);

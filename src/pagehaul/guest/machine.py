@@ -11,6 +11,9 @@ from pagehaul.guest.models import Model
 from pagehaul.host import facts
 from pagehaul.kernel.arches import X86_64
 
+# What can be between devices and memory, by QEMU's name.
+IOMMUS = ("intel-iommu", "virtio-iommu-pci")
+
 # MiB of a module of memory: of a block, as the kernel counts.
 MODULE_MB = 128
 
@@ -29,7 +32,8 @@ class Guest:
     it (see EmulationBroke). With a model the guest runs in virtual time, as that machine; profile
     is then a file into which the simulator writes where the time went. device_cpus is a list of
     CPUs, as Linux writes them, that are parts of a device: they are fast, since the device's driver
-    says how long things take. append is for the kernel command line.
+    says how long things take. With an iommu, one of IOMMUS, the machine has two devices for tests,
+    pci-testdev, behind it. append is for the kernel command line.
     """
 
     cpus: int = 2
@@ -45,6 +49,7 @@ class Guest:
     model: Model | None = None
     profile: Path | None = None
     device_cpus: str = ""
+    iommu: str = ""
 
     def __post_init__(self) -> None:
         """Raise PagehaulError for a machine that cannot be."""
@@ -54,6 +59,8 @@ class Guest:
             raise PagehaulError("a guest needs at least one node with CPUs")
         if self.modules < 0:
             raise PagehaulError("a guest has no fewer than 0 modules of memory")
+        if self.iommu and self.iommu not in IOMMUS:
+            raise PagehaulError(f"unknown IOMMU {self.iommu!r}: use {' or '.join(IOMMUS)}")
         if self.accel not in ("auto", "kvm", "tcg"):
             raise PagehaulError(f"unknown accelerator {self.accel!r}: use auto, kvm or tcg")
         if self.icount and (self.cpus != 1 or self.accel == "kvm"):

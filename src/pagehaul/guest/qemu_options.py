@@ -43,6 +43,10 @@ def machine(guest: Guest) -> list[str]:
         options += ["-numa", described]
     if guest.modules:
         options += _modules(guest)
+    if guest.iommu:
+        # What comes before it on the command line, as the host's files, does without it.
+        for device in (guest.iommu, "pci-testdev", "pci-testdev"):
+            options += ["-device", device]
     total = guest.nodes + guest.memory_only_nodes
     if guest.memory_only_nodes:
         options += _performance(guest)

@@ -27,6 +27,12 @@ _OPTIONS = (
     *("--enable", "MIGRATE_COPY"),
     *("--module", "MIGRATE_COPY_DCBM"),
     *("--module", "MIGRATE_COPY_MTCOPY"),
+    # Devices whose channels dcbm can use; a base that lacks one of them ignores it.
+    *("--enable", "DMADEVICES"),
+    *("--module", "INTEL_IOATDMA"),
+    *("--module", "INTEL_IDXD"),
+    *("--module", "AMD_PTDMA"),
+    *("--module", "AMD_AE4DMA"),
     *("--disable", "MIGRATE_COPY_KUNIT_TEST"),
 )
 

@@ -40,7 +40,8 @@ class Part:
 
     `most` is how many there may be at once, however much room there is: 1 for tests in which a
     helper has to be there in time, and a CPU that is away for another guest is not. suite names its
-    logs where a suite has several parts, and prefix is what its tests have before their names.
+    logs where a suite has several parts, and prefix is what its tests have before their names. With
+    variants it is left out on other kernels of ours.
     """
 
     program: str
@@ -49,6 +50,7 @@ class Part:
     most: int | None = None
     suite: str = ""
     prefix: str = ""
+    variants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class OurPrograms:
     def __call__(self, subject: Subject) -> list[Outcome]:
         """Run all of them, one part after the other."""
         tools.require(*self.packages)
-        return [outcome for part in self.parts for outcome in run(part, subject)]
+        parts = [part for part in self.parts if subject.ours in (part.variants or (subject.ours,))]
+        return [outcome for part in parts for outcome in run(part, subject)]
 
 
 def of(program: str, *runs: Run, most: int | None = None) -> OurPrograms:

@@ -8,7 +8,6 @@
 #include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/err.h>
-#include <linux/kobject.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/log2.h>
@@ -19,7 +18,7 @@
 #include <linux/vmstat.h>
 #include <linux/workqueue.h>
 
-#include "../internal.h"
+#include "../engine/engine.h"
 #include "kunit_folios.h"
 
 /* As many chunks as a job lets engines have. */
@@ -29,8 +28,18 @@
 #define CHUNK_ORDER	ilog2(SZ_256K / PAGE_SIZE)
 #define CHUNK_PAGES	BIT(CHUNK_ORDER)
 
-/* When a chunk begins to need somebody to poll. */
-#define KICK_DELAY	msecs_to_jiffies(10)
+/* How long a caller waits for a fake engine: most of it before it asks it to stop. */
+#define TIMEOUT_MS	20
+#define STOP_NS		(TIMEOUT_MS * NSEC_PER_MSEC * 3 / 4)
+
+/* Forgets how fast the engine is, too. */
+static void engine_tune(struct migrate_copy_engine *engine, bool exclusive,
+			unsigned int timeout_ms)
+{
+	WRITE_ONCE(engine->exclusive, exclusive);
+	WRITE_ONCE(engine->timeout_ms, timeout_ms);
+	copy_engine_forget(engine);
+}
 
 /* Folio orders of the standard job: small and large, in no tidy sequence. */
 static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
@@ -43,22 +52,22 @@ static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
  * @FAIL: spoils what it claims, and says that it has failed.
  * @LATE: holds what it claims until it is asked to stop.
  * @LATE_COPY: as @LATE, but copies then.
- * @LOSE: holds what it claims for ever.
+ * @LOSE: holds what it claims for ever, and says that waiting is in vain.
  * @LOSE_BRIEFLY: as @LOSE, but its hardware stops as soon as that is lost.
- * @POLL: copies a chunk with each poll.
- * @KICK: as @POLL, but wants to be polled only when it says so, a bit later.
+ * @WORK: copies one chunk after the other in a work item.
  */
 enum conduct { REFUSE_JOB, REFUSE_START, COPY, FAIL, LATE, LATE_COPY, LOSE,
-	       LOSE_BRIEFLY, POLL, KICK };
+	       LOSE_BRIEFLY, WORK };
 
 struct fake {
 	enum conduct conduct;
-	unsigned int max_pages;
+	struct migrate_copy_limits limits;
+	unsigned long job_pages;
 	struct migrate_copy_engine *engine;
+	struct migrate_copy_engine_use use;
 	struct migrate_copy_engine_desc desc;
 	struct migrate_copy_chunk chunks[MAX_CHUNKS];
-	struct delayed_work kick;
-	bool kicked;
+	struct work_struct work;
 	unsigned int held;
 	unsigned int turn;
 	unsigned int claims;
@@ -74,6 +83,7 @@ static bool fake_can_copy(void *priv, const struct migrate_copy_info *info)
 
 	if (!info->pages || !info->folios || !info->max_folio_pages)
 		fake->wrong++;
+	fake->job_pages = max(fake->job_pages, info->pages);
 	return fake->conduct != REFUSE_JOB;
 }
 
@@ -86,30 +96,48 @@ static void spoil(struct migrate_copy_chunk *chunk)
 		       chunk->ranges[i].nr * PAGE_SIZE);
 }
 
+static bool crosses(struct page *page, unsigned int nr, unsigned long boundary)
+{
+	return boundary && (page_to_pfn(page) & (boundary - 1)) + nr > boundary;
+}
+
 /* A chunk must be what was asked for, in ranges that are not empty. */
-static bool proper(const struct migrate_copy_chunk *chunk, unsigned int max)
+static bool proper(const struct migrate_copy_chunk *chunk,
+		   const struct migrate_copy_limits *limits)
 {
 	unsigned int i, pages = 0;
 
 	for (i = 0; i < chunk->nr_ranges; i++) {
-		if (!chunk->ranges[i].nr)
+		const struct migrate_copy_range *range = &chunk->ranges[i];
+
+		if (!range->nr ||
+		    (limits->range_pages && range->nr > limits->range_pages) ||
+		    crosses(range->dst, range->nr, limits->boundary_pages) ||
+		    crosses(range->src, range->nr, limits->boundary_pages))
 			return false;
-		pages += chunk->ranges[i].nr;
+		pages += range->nr;
 	}
-	return pages == chunk->nr_pages && pages && pages <= max &&
+	return pages == chunk->nr_pages && pages &&
+	       (!limits->chunk_pages || pages <= limits->chunk_pages) &&
 	       chunk->nr_ranges <= MIGRATE_COPY_CHUNK_RANGES;
+}
+
+static bool fake_claim_to(struct fake *fake, struct migrate_copy_share *share,
+			  struct migrate_copy_chunk *chunk)
+{
+	if (!migrate_copy_chunk_claim(share, chunk, &fake->limits))
+		return false;
+	fake->claims++;
+	fake->wrong += !proper(chunk, &fake->limits);
+	return true;
 }
 
 static bool fake_claim(struct fake *fake, struct migrate_copy_share *share)
 {
-	struct migrate_copy_chunk *chunk = &fake->chunks[fake->held];
-
 	if (fake->held == MAX_CHUNKS ||
-	    !migrate_copy_chunk_claim(share, chunk, fake->max_pages))
+	    !fake_claim_to(fake, share, &fake->chunks[fake->held]))
 		return false;
-	fake->claims++;
 	fake->held++;
-	fake->wrong += !proper(chunk, fake->max_pages);
 	return true;
 }
 
@@ -136,52 +164,42 @@ static bool fake_start(void *priv, struct migrate_copy_share *share)
 		return false;
 
 	while (fake_claim(fake, share)) {
-		if (fake->conduct == KICK)
-			schedule_delayed_work(&fake->kick, KICK_DELAY);
-		if (fake->conduct == POLL || fake->conduct == KICK)
+		if (fake->conduct == WORK) {
+			schedule_work(&fake->work);
 			break;
+		}
 		if (fake->conduct == COPY || fake->conduct == FAIL)
 			give_back(fake, fake->conduct == COPY);
 	}
 	return true;
 }
 
-static bool fake_poll(void *priv, struct migrate_copy_share *share)
+static void fake_work(struct work_struct *work)
 {
-	struct migrate_copy_chunk *chunk, *next;
-	struct fake *fake = priv;
+	struct fake *fake = container_of(work, struct fake, work);
 
-	if (fake->conduct != POLL && !READ_ONCE(fake->kicked))
-		return false;
-	if (!fake->held)
-		return false;
+	while (fake->held) {
+		struct migrate_copy_chunk *chunk = &fake->chunks[fake->turn];
 
-	/* Claim first: in between, nothing would be in flight. */
-	chunk = &fake->chunks[fake->turn];
-	fake->turn = !fake->turn;
-	next = &fake->chunks[fake->turn];
-	fake->held = migrate_copy_chunk_claim(share, next, fake->max_pages);
-	fake->claims += fake->held;
-	migrate_copy_chunk_copy(chunk);
-	migrate_copy_chunk_return(chunk, true);
-	return true;
+		/* Claim first: in between, nothing would be in flight. */
+		fake->turn = !fake->turn;
+		fake->held = fake_claim_to(fake, chunk->share,
+					   &fake->chunks[fake->turn]);
+		migrate_copy_chunk_copy(chunk);
+		migrate_copy_chunk_return(chunk, true);
+	}
 }
 
-static void fake_kick(struct work_struct *work)
-{
-	struct fake *fake = container_of(work, struct fake, kick.work);
-
-	WRITE_ONCE(fake->kicked, true);
-	migrate_copy_share_kick(fake->chunks[0].share);
-}
-
-static void fake_stop(void *priv, struct migrate_copy_share *share)
+static bool fake_stop(void *priv, struct migrate_copy_share *share)
 {
 	struct fake *fake = priv;
 
 	fake->stops++;
-	if (fake->conduct != LOSE && fake->conduct != LOSE_BRIEFLY)
+	if (fake->conduct == LOSE || fake->conduct == LOSE_BRIEFLY)
+		return false;
+	if (fake->conduct != WORK)
 		give_back(fake, fake->conduct == LATE_COPY);
+	return true;
 }
 
 /* The hardware of an engine that loses chunks has stopped. */
@@ -197,7 +215,7 @@ static void fake_end(void *priv, struct migrate_copy_share *share)
 	unsigned int i;
 
 	fake->ends++;
-	cancel_delayed_work_sync(&fake->kick);
+	flush_work(&fake->work);
 	for (i = 0; i < fake->held; i++)
 		migrate_copy_chunk_lost(&fake->chunks[i]);
 	if (fake->conduct == LOSE_BRIEFLY)
@@ -207,7 +225,6 @@ static void fake_end(void *priv, struct migrate_copy_share *share)
 static const struct migrate_copy_engine_ops fake_ops = {
 	.can_copy = fake_can_copy,
 	.start = fake_start,
-	.poll = fake_poll,
 	.stop = fake_stop,
 	.end = fake_end,
 };
@@ -228,21 +245,24 @@ static struct fake *fake_alloc(struct kunit *test, const char *name,
 
 	KUNIT_ASSERT_NOT_NULL(test, fake);
 	fake->conduct = conduct;
-	fake->max_pages = 32;
-	INIT_DELAYED_WORK(&fake->kick, fake_kick);
+	fake->limits.chunk_pages = 32;
+	INIT_WORK(&fake->work, fake_work);
 	fake->desc.name = name;
 	fake->desc.ops = &fake_ops;
+	fake->desc.use = &fake->use;
+	fake->use.reasons = ULONG_MAX;
 	fake->engine = migrate_copy_engine_register(&fake->desc, fake);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(fake->engine));
 	KUNIT_ASSERT_EQ(test, 0,
 			kunit_add_action_or_reset(test, fake_free, fake));
 	migrate_copy_engine_enable(fake->engine, true);
-	migrate_copy_engine_tune(fake->engine, false, 20);
+	engine_tune(fake->engine, false, TIMEOUT_MS);
 	return fake;
 }
 
 struct result {
 	unsigned long failed;
+	unsigned int woken;
 	unsigned long engine_pages;
 	unsigned long caller_pages;
 	unsigned long helper_pages;
@@ -263,12 +283,12 @@ static struct result run_job(struct folio_set *set, unsigned int max_helpers)
 	u64 start = ktime_get_ns();
 
 	migrate_copy_job_init(&job, set->pairs, set->nr, 8, true);
-	migrate_copy_offload_run(&job, &info, &team, max_helpers,
-				 &result.engine_pages);
+	result.woken = migrate_copy_offload_run(&job, &info, &team, max_helpers,
+						&result.engine_pages);
 	if (team.started)
 		migrate_copy_team_end(&team);
 	result.ns = ktime_get_ns() - start;
-	result.failed = job.failed;
+	result.failed = *job.failed;
 	result.caller_pages = job.caller_pages;
 	result.helper_pages = atomic_long_read(&job.helper_pages);
 	return result;
@@ -315,8 +335,6 @@ static void registration(struct kunit *test)
 	migrate_copy_engine_unregister(fake->engine);
 	fake->engine = migrate_copy_engine_register(&fake->desc, fake);
 	KUNIT_EXPECT_FALSE(test, IS_ERR(fake->engine));
-	KUNIT_EXPECT_NOT_NULL(test,
-			      migrate_copy_engine_kobj(fake->engine)->parent);
 }
 
 /* What is registered but not enabled, or refuses, has nothing to do with jobs. */
@@ -353,8 +371,8 @@ static void engine_copies(struct kunit *test)
 		bool helpers = round % 2;
 		struct result result;
 
-		fake->max_pages = max;
-		migrate_copy_engine_tune(fake->engine, false, 20);
+		fake->limits.chunk_pages = max;
+		engine_tune(fake->engine, false, TIMEOUT_MS);
 		copy_test_fill(set, round++);
 		result = run_job(set, helpers ? num_possible_cpus() : 0);
 		expect_copied(test, set, &result);
@@ -380,8 +398,8 @@ static void ranges(struct kunit *test)
 	struct fake *fake = fake_alloc(test, "kunit", COPY);
 	struct result result;
 
-	migrate_copy_engine_tune(fake->engine, true, 20);
-	fake->max_pages = 1024;
+	engine_tune(fake->engine, true, TIMEOUT_MS);
+	fake->limits.chunk_pages = 1024;
 	copy_test_fill(set, 1);
 	result = run_job(set, 0);
 	expect_copied(test, set, &result);
@@ -419,8 +437,8 @@ static void neighbours(struct kunit *test)
 	set->nr = CHUNK_PAGES;
 	set->pages = CHUNK_PAGES;
 
-	migrate_copy_engine_tune(fake->engine, true, 20);
-	fake->max_pages = 1024;
+	engine_tune(fake->engine, true, TIMEOUT_MS);
+	fake->limits.chunk_pages = 1024;
 	copy_test_fill(set, 3);
 	result = run_job(set, 0);
 	expect_copied(test, set, &result);
@@ -445,8 +463,8 @@ static void failed_chunks(struct kunit *test)
 		struct result result;
 
 		fake->claims = 0;
-		fake->max_pages = max;
-		migrate_copy_engine_tune(fake->engine, false, 20);
+		fake->limits.chunk_pages = max;
+		engine_tune(fake->engine, false, TIMEOUT_MS);
 		copy_test_fill(set, round++);
 		result = run_job(set, 0);
 		expect_copied(test, set, &result);
@@ -466,7 +484,7 @@ static void failed_folio(struct kunit *test)
 	unsigned int i;
 
 	copy_test_fill(set, 1);
-	fake->max_pages = 1024;
+	fake->limits.chunk_pages = 1024;
 	WRITE_ONCE(migrate_copy_test.fail_page, &set->pairs[0].src->page);
 	result = run_job(set, 0);
 	WRITE_ONCE(migrate_copy_test.fail_page, NULL);
@@ -485,14 +503,14 @@ static void late_chunks(struct kunit *test)
 		struct result result;
 
 		fake->conduct = round ? LATE_COPY : LATE;
-		migrate_copy_engine_tune(fake->engine, false, 20);
+		engine_tune(fake->engine, false, TIMEOUT_MS);
 		copy_test_fill(set, round);
 		result = run_job(set, 0);
 		expect_copied(test, set, &result);
 		KUNIT_EXPECT_EQ(test, round + 1, fake->stops);
 		KUNIT_EXPECT_EQ(test, round + 1, fake->ends);
 		KUNIT_EXPECT_EQ(test, round > 0, result.engine_pages > 0);
-		KUNIT_EXPECT_GE(test, result.ns, 20 * NSEC_PER_MSEC);
+		KUNIT_EXPECT_GE(test, result.ns, STOP_NS);
 		KUNIT_EXPECT_LT(test, result.ns, NSEC_PER_SEC);
 	}
 	KUNIT_EXPECT_EQ(test, 0, fake->wrong);
@@ -507,13 +525,13 @@ static void lost_chunks(struct kunit *test)
 	unsigned long lost;
 	unsigned int i;
 
-	fake->max_pages = 8;
+	fake->limits.chunk_pages = 8;
 	copy_test_fill(set, 1);
 	result = run_job(set, 0);
 
 	KUNIT_EXPECT_EQ(test, 1, fake->stops);
 	KUNIT_EXPECT_EQ(test, 1, fake->ends);
-	KUNIT_EXPECT_GE(test, result.ns, 2 * 20 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_GE(test, result.ns, STOP_NS);
 	KUNIT_EXPECT_LT(test, result.ns, NSEC_PER_SEC);
 	KUNIT_EXPECT_GT(test, fake->held, 0);
 	KUNIT_EXPECT_EQ(test, 0, result.engine_pages);
@@ -562,7 +580,7 @@ static void lost_hugetlb(struct kunit *test)
 	struct migrate_copy_team team = {};
 	unsigned long by_cpus = caller_bytes(test);
 
-	migrate_copy_engine_tune(fake->engine, true, 20);
+	engine_tune(fake->engine, true, TIMEOUT_MS);
 	copy_test_fill(set, 1);
 	KUNIT_EXPECT_FALSE(test, migrate_copy_hugetlb(pair->dst, pair->src,
 						      MR_SYSCALL, MIGRATE_MT,
@@ -584,10 +602,10 @@ static void lost_hugetlb(struct kunit *test)
 static void exclusive_engine(struct kunit *test)
 {
 	struct folio_set *set = standard_set(test);
-	struct fake *fake = fake_alloc(test, "kunit", POLL);
+	struct fake *fake = fake_alloc(test, "kunit", WORK);
 	struct result result;
 
-	migrate_copy_engine_tune(fake->engine, true, 20);
+	engine_tune(fake->engine, true, TIMEOUT_MS);
 	copy_test_fill(set, 1);
 	result = run_job(set, num_possible_cpus());
 	expect_copied(test, set, &result);
@@ -603,20 +621,157 @@ static void exclusive_engine(struct kunit *test)
 	KUNIT_EXPECT_LT(test, result.ns, NSEC_PER_SEC);
 }
 
-/* A caller that sleeps, since it need not poll, is woken when it has to. */
-static void kicked_caller(struct kunit *test)
+/* Where an engine that wants a job alone does not begin, CPUs are asked for help. */
+static void exclusive_refuses(struct kunit *test)
+{
+	static const enum conduct conducts[] = { REFUSE_START, FAIL };
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", REFUSE_START);
+	unsigned int i;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "needs two CPUs");
+	engine_tune(fake->engine, true, TIMEOUT_MS);
+	fake->limits.chunk_pages = 1;
+	WRITE_ONCE(migrate_copy_test.any_cpu, true);
+	for (i = 0; i < ARRAY_SIZE(conducts); i++) {
+		struct result result;
+
+		fake->conduct = conducts[i];
+		copy_test_fill(set, i);
+		result = run_job(set, num_possible_cpus());
+		expect_copied(test, set, &result);
+		KUNIT_EXPECT_GT(test, result.woken, 0);
+		KUNIT_EXPECT_EQ(test, 0, result.engine_pages);
+	}
+	WRITE_ONCE(migrate_copy_test.any_cpu, false);
+}
+
+/* A device that takes little at a time gets many ranges, not small chunks. */
+static void limited_ranges(struct kunit *test)
+{
+	static const struct migrate_copy_limits limits[] = {
+		{ .range_pages = SZ_64K / PAGE_SIZE },
+		{ .boundary_pages = 16 },
+		{ .range_pages = 24, .boundary_pages = 16 },
+		{ .chunk_pages = 20, .range_pages = 3 },
+		{ .chunk_pages = 40, .range_pages = 1 },
+	};
+	static const unsigned int one[] = { CHUNK_ORDER };
+	struct folio_set *large = copy_test_alloc(test, one, 1);
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", COPY);
+	struct result result;
+	unsigned int i;
+
+	engine_tune(fake->engine, true, TIMEOUT_MS);
+	for (i = 0; i < ARRAY_SIZE(limits); i++) {
+		fake->limits = limits[i];
+		fake->claims = 0;
+		copy_test_fill(large, i);
+		result = run_job(large, 0);
+		expect_copied(test, large, &result);
+		KUNIT_EXPECT_EQ(test, large->pages, result.engine_pages);
+		/* 64 KB at a time: a chunk has several of them. */
+		if (!i) {
+			KUNIT_EXPECT_EQ(test, 1, fake->claims);
+			KUNIT_EXPECT_EQ(test, CHUNK_PAGES / limits->range_pages,
+					fake->chunks[0].nr_ranges);
+		}
+
+		copy_test_fill(set, i);
+		result = run_job(set, 0);
+		expect_copied(test, set, &result);
+		KUNIT_EXPECT_EQ(test, set->pages, result.engine_pages);
+	}
+	KUNIT_EXPECT_EQ(test, 0, fake->wrong);
+}
+
+/* Base pages of a batch of 2 MB. */
+#define BATCH_PAGES	(SZ_2M / PAGE_SIZE)
+
+static void free_list(struct list_head *list)
+{
+	struct folio *folio, *next;
+
+	list_for_each_entry_safe(folio, next, list, lru) {
+		list_del(&folio->lru);
+		folio->private = NULL;
+		folio_put(folio);
+	}
+}
+
+/* Have the base pages of a batch copied by an engine. */
+static void run_batch(struct kunit *test, bool expect_copies)
+{
+	LIST_HEAD(sources);
+	LIST_HEAD(destinations);
+	struct migrate_copy_team team = {};
+	struct folio *src, *dst;
+	unsigned int i;
+
+	for (i = 0; i < BATCH_PAGES; i++) {
+		src = folio_alloc(GFP_KERNEL | __GFP_ZERO, 0);
+		dst = folio_alloc(GFP_KERNEL, 0);
+		if (src)
+			list_add_tail(&src->lru, &sources);
+		if (dst)
+			list_add_tail(&dst->lru, &destinations);
+		if (!src || !dst) {
+			KUNIT_FAIL(test, "no memory");
+			goto free;
+		}
+		dst->migrate_info = 0;
+		*(unsigned int *)folio_address(src) = i;
+	}
+	migrate_copy_batch(&sources, &destinations, MR_SYSCALL, 0, &team);
+	if (team.started)
+		migrate_copy_team_end(&team);
+
+	dst = list_first_entry(&destinations, struct folio, lru);
+	list_for_each_entry(src, &sources, lru) {
+		bool marked = dst->migrate_info & FOLIO_CONTENT_COPIED;
+		bool same = !memcmp(folio_address(src), folio_address(dst),
+				    PAGE_SIZE);
+
+		KUNIT_EXPECT_EQ(test, expect_copies, marked);
+		if (marked)
+			KUNIT_EXPECT_TRUE(test, same);
+		dst = list_next_entry(dst, lru);
+	}
+free:
+	free_list(&sources);
+	free_list(&destinations);
+}
+
+/* Engines get all base pages of a batch at once, and lost ones are found again. */
+static void whole_batch(struct kunit *test)
+{
+	struct fake *fake = fake_alloc(test, "kunit", COPY);
+
+	engine_tune(fake->engine, true, TIMEOUT_MS);
+	fake->limits.chunk_pages = 0;
+	run_batch(test, true);
+	KUNIT_EXPECT_EQ(test, BATCH_PAGES, fake->job_pages);
+	KUNIT_EXPECT_EQ(test, 0, fake->wrong);
+	fake->conduct = FAIL;
+	run_batch(test, true);
+}
+
+/* An engine gets nothing of requests for which it is not to be used. */
+static void reasons(struct kunit *test)
 {
 	struct folio_set *set = standard_set(test);
-	struct fake *fake = fake_alloc(test, "kunit", KICK);
+	struct fake *fake = fake_alloc(test, "kunit", COPY);
 	struct result result;
 
-	migrate_copy_engine_tune(fake->engine, true, 2000);
-	copy_test_fill(set, 1);
+	WRITE_ONCE(fake->use.reasons, ~BIT(MR_SYSCALL));
+	KUNIT_EXPECT_FALSE(test, migrate_copy_may_offload(MR_SYSCALL));
+	KUNIT_EXPECT_TRUE(test, migrate_copy_may_offload(MR_DEMOTION));
 	result = run_job(set, 0);
 	expect_copied(test, set, &result);
-	KUNIT_EXPECT_EQ(test, set->pages, result.engine_pages);
-	KUNIT_EXPECT_EQ(test, 0, fake->stops);
-	KUNIT_EXPECT_LT(test, result.ns, 2 * NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, 0, result.engine_pages);
+	KUNIT_EXPECT_EQ(test, 0, fake->starts);
 }
 
 /* Of a new engine nobody waits for more than a small chunk. */
@@ -626,7 +781,7 @@ static void new_engine(struct kunit *test)
 	struct fake *fake = fake_alloc(test, "kunit", LATE_COPY);
 	unsigned int round, try;
 
-	fake->max_pages = 1024;
+	fake->limits.chunk_pages = 1024;
 	copy_test_fill(set, 1);
 	run_job(set, 0);
 	KUNIT_EXPECT_EQ(test, 1, fake->claims);
@@ -658,7 +813,7 @@ static void fixed_chunks(struct kunit *test)
 	struct folio_set *set = standard_set(test);
 	struct fake *fake = fake_alloc(test, "kunit", LATE_COPY);
 
-	fake->max_pages = 1024;
+	fake->limits.chunk_pages = 1024;
 	set_bit(MIGRATE_COPY_ENGINE_MODEL, &migrate_copy_left_out);
 	run_job(set, 0);
 	clear_bit(MIGRATE_COPY_ENGINE_MODEL, &migrate_copy_left_out);
@@ -733,7 +888,7 @@ static void tried_again(struct kunit *test)
 	 * is busy may find it slow to begin with.
 	 */
 	for (jobs = 0; jobs < 100 && !fake->stops; jobs++) {
-		migrate_copy_engine_tune(fake->engine, false, 20);
+		engine_tune(fake->engine, false, TIMEOUT_MS);
 		fake->conduct = COPY;
 		for (round = 0; round < 8; round++)
 			run_job(set, 0);
@@ -754,8 +909,8 @@ static void tried_again(struct kunit *test)
 static void several_engines(struct kunit *test)
 {
 	struct folio_set *set = standard_set(test);
-	struct fake *one = fake_alloc(test, "kunit", POLL);
-	struct fake *other = fake_alloc(test, "kunit-other", POLL);
+	struct fake *one = fake_alloc(test, "kunit", WORK);
+	struct fake *other = fake_alloc(test, "kunit-other", WORK);
 	struct fake *none = fake_alloc(test, "kunit-none", REFUSE_START);
 	struct fake *bad = fake_alloc(test, "kunit-bad", FAIL);
 	struct result result;
@@ -776,9 +931,10 @@ static void several_engines(struct kunit *test)
 /* An engine that several jobs use at the same time, without a state of its own. */
 static bool plain_start(void *priv, struct migrate_copy_share *share)
 {
+	static const struct migrate_copy_limits limits = { .chunk_pages = 16 };
 	struct migrate_copy_chunk chunk;
 
-	while (migrate_copy_chunk_claim(share, &chunk, 16))
+	while (migrate_copy_chunk_claim(share, &chunk, &limits))
 		migrate_copy_chunk_return(&chunk,
 					  !migrate_copy_chunk_copy(&chunk));
 	return true;
@@ -883,7 +1039,10 @@ static struct kunit_case engine_cases[] = {
 	KUNIT_CASE(lost_chunks),
 	KUNIT_CASE(lost_hugetlb),
 	KUNIT_CASE(exclusive_engine),
-	KUNIT_CASE(kicked_caller),
+	KUNIT_CASE(exclusive_refuses),
+	KUNIT_CASE(limited_ranges),
+	KUNIT_CASE(whole_batch),
+	KUNIT_CASE(reasons),
 	KUNIT_CASE(new_engine),
 #ifdef CONFIG_MIGRATE_COPY_JUDGE
 	KUNIT_CASE(fixed_chunks),

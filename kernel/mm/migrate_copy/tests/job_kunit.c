@@ -48,7 +48,7 @@ static void expect_all_copied(struct kunit *test, const struct folio_set *set,
 {
 	unsigned int i;
 
-	KUNIT_EXPECT_EQ(test, 0, job->failed);
+	KUNIT_EXPECT_EQ(test, 0, *job->failed);
 	KUNIT_EXPECT_TRUE(test, claimed_once(set, job));
 	for (i = 0; i < set->nr; i++)
 		KUNIT_EXPECT_TRUE_MSG(test, copy_test_same(&set->pairs[i]),
@@ -185,7 +185,7 @@ static void failing_chunk(struct kunit *test)
 					      false);
 			run_with_helpers(&job, helpers);
 
-			KUNIT_EXPECT_EQ(test, BIT(victim), job.failed);
+			KUNIT_EXPECT_EQ(test, BIT(victim), *job.failed);
 			for (i = 0; i < set->nr; i++)
 				KUNIT_EXPECT_EQ_MSG(test, i != victim,
 						    copy_test_same(&set->pairs[i]),
@@ -220,7 +220,7 @@ static int race(void *data)
 		migrate_copy_job_init(job, set->pairs, set->nr, 1 + round % 9,
 				      round % 2);
 		run_with_helpers(job, num_possible_cpus());
-		racer->wrong += !!job->failed + !claimed_once(set, job);
+		racer->wrong += !!*job->failed + !claimed_once(set, job);
 		racer->helped += atomic_long_read(&job->helper_pages);
 		kfree(job);
 		for (i = 0; i < set->nr; i++)

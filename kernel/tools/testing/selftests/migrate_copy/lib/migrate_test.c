@@ -369,6 +369,10 @@ void engine_knob(const char *engine, const char *knob, uint64_t value)
 	char path[128];
 
 	snprintf(path, sizeof(path), ENGINES_DIR "/%s/%s", engine, knob);
+	/* What only this engine has is a parameter of its module. */
+	if (!file_exists(path))
+		snprintf(path, sizeof(path), "/sys/module/%s/parameters/%s", engine,
+			 knob);
 	require(!file_write_number(path, value), "cannot write %llu to %s",
 		(unsigned long long)value, path);
 }

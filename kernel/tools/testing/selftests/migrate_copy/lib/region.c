@@ -26,7 +26,7 @@
 #include "migrate_test.h"
 
 /* Migration is best effort: a page may be busy for a moment, or for longer. */
-#define PATIENCE_S	10
+#define PATIENCE_S	30
 #define RETRY_US	20000
 
 #define KSM_PAGES	256
@@ -961,6 +961,21 @@ static size_t addresses(const struct region *r, size_t step, void **pages,
  * and leave others: a repetition names every page that is still elsewhere. Linux
  * 6.12 itself splits anonymous folios that no PMD maps when they move again.
  */
+static void print_left(long left, size_t n, const int *status, int to, size_t calls)
+{
+	int err = left < 0 ? errno : 0;
+	size_t i;
+
+	ksft_print_msg("move_pages: %ld of %zu left after %zu calls, errno %d\n",
+		       left, n, calls, err);
+	for (i = 0; i < n; i++) {
+		if (status[i] != to) {
+			ksft_print_msg("the first: status %d\n", status[i]);
+			break;
+		}
+	}
+}
+
 int region_move_pages(struct region *r, int from, int to)
 {
 	size_t step = kind_is_hugetlb(r->kind) ? r->folio : PAGE;
@@ -969,7 +984,7 @@ int region_move_pages(struct region *r, int from, int to)
 	void **pages;
 	int *nodes, *status;
 	double start = now();
-	size_t i, n;
+	size_t i, n, calls = 0;
 
 	pages = calloc(most, sizeof(*pages));
 	nodes = calloc(most, sizeof(*nodes));
@@ -987,6 +1002,7 @@ int region_move_pages(struct region *r, int from, int to)
 		/* The pieces of a folio that was split by an earlier move. */
 		if (!left && step < r->folio)
 			left = addresses(r, step, pages, to);
+		calls++;
 		if (!left || !try_again(start))
 			break;
 		n = addresses(r, step, pages, to);
@@ -996,8 +1012,7 @@ int region_move_pages(struct region *r, int from, int to)
 		}
 	}
 	if (left)
-		ksft_print_msg("move_pages: %ld of %zu left, errno %d\n", left,
-			       n, left < 0 ? errno : 0);
+		print_left(left, n, status, to, calls);
 	free(pages);
 	free(nodes);
 	free(status);

@@ -42,6 +42,7 @@ static const struct {
 	{ FAULT_DMA_DEVICE, SOFTDMA_DIR "/fail_device", 1 },
 };
 
+#define DCBM_PARAM_DIR	"/sys/module/dcbm/parameters"
 #define TIMES		1000000000UL
 #define NO_NAMES	"\n"
 
@@ -60,6 +61,10 @@ static void random_knob(void)
 		{ KNOB_DIR "/non_temporal", "never", "far", "always", "demotion" },
 		{ MT_PAGE_COPY, "0", "1", "2", "1" },
 		{ KNOB_DIR "/costs/calibrate", "1", "1", "1", "1" },
+		{ DCBM_PARAM_DIR "/depth", "1", "2", "3", "4" },
+		{ DCBM_PARAM_DIR "/poll", "none", "any", "softdma", "softdma.0" },
+		{ DCBM_PARAM_DIR "/near_only", "0", "1", "1", "1" },
+		{ DCBM_PARAM_DIR "/reason_mask", "0", "0x10", "0xfff", "0xfff" },
 	};
 	static const char * const engine_knobs[][5] = {
 		{ "/offloading", "0", "1", "1", "1" },
@@ -67,8 +72,6 @@ static void random_knob(void)
 		{ "/min_kb", "0", "0", "64", "1024" },
 		{ "/channels", "0", "1", "4", "4" },
 		{ "/threads", "0", "1", "2", "2" },
-		{ "/depth", "1", "2", "4", "8" },
-		{ "/poll_kb", "0", "64", "2048", "64" },
 		{ "/timeout_ms", "20", "40", "100", "1000" },
 	};
 	char path[128];
@@ -240,9 +243,9 @@ static void injections_off_dma(void)
 void engines_load(void)
 {
 	if (softdma_path)
-		module_load(softdma_path, "channels=4");
+		module_load(softdma_path, "channels=4 seg_kb=64 coalesce=1");
 	if (dcbm_path)
-		module_load(dcbm_path, "");
+		module_load(dcbm_path, "terminate=softdma");
 	if (mtcopy_path)
 		module_load(mtcopy_path, "");
 	file_write(ENGINES_DIR "/dcbm/channels", "4");

@@ -110,8 +110,8 @@ static void test_late(void)
 		require(now() < end, "there is no channel");
 		engine_knob("dcbm", "channels", 0);
 		engine_knob("dcbm", "channels", 1);
-		require(!file_read_number(ENGINES_DIR "/dcbm/channels_live",
-					  &live), "cannot read channels_live");
+		require(!file_read_number(ENGINES_DIR "/dcbm/channels",
+					  &live), "cannot read channels");
 	} while (!live);
 	engine_knob("dcbm", "timeout_ms", LATE_TIMEOUT_MS);
 	require(!file_write(SOFTDMA_GOES_ON "/times", "-1"),

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dcbm: which channels to take.
+ */
+#define pr_fmt(fmt) "dcbm: " fmt
+
+#include <linux/nodemask.h>
+#include <linux/slab.h>
+
+#include "dcbm.h"
+
+/* Serializes acquisition; protects what follows. */
+DEFINE_MUTEX(dcbm_mutex);
+unsigned int dcbm_wanted;
+char dcbm_devices[NAMES_SIZE] = "any";
+char dcbm_terminate[NAMES_SIZE] = "none";
+char dcbm_poll[NAMES_SIZE] = "none";
+
+static bool word_in(const char *list, const char *name)
+{
+	size_t len;
+
+	for (; *list; list += len + strspn(list + len, " ,")) {
+		len = strcspn(list, " ,");
+		if (len == strlen(name) && !strncmp(list, name, len))
+			return true;
+	}
+	return false;
+}
+
+/* Does a list name a channel, its device, or the driver of that? */
+static bool names(const char *list, const char *label, struct device *dev)
+{
+	return word_in(list, "any") || word_in(list, label) ||
+	       word_in(list, dev_name(dev)) || word_in(list, dev_driver_string(dev));
+}
+
+/*
+ * Why a channel is of no use, or NULL. Under the lock of dmaengine: the channel has
+ * a name, if its device is registered. One that is not can be found for as long as
+ * somebody has one of its channels.
+ */
+static const char *unfit(struct dma_chan *chan)
+{
+	struct device *dev = dmaengine_get_dma_device(chan);
+
+	if (!names(dcbm_devices, dma_chan_name(chan), chan->device->dev))
+		return "not among the devices";
+	/* It cannot access all of the memory by itself. */
+	if (dma_addressing_limited(dev) || dma_max_mapping_size(dev) != SIZE_MAX)
+		return "needs bounce buffers";
+	if (dma_get_max_seg_size(dev) < PAGE_SIZE || chan->device->copy_align > PAGE_SHIFT ||
+	    dma_get_seg_boundary(dev) < PAGE_SIZE - 1)
+		return "takes no whole pages";
+	return NULL;
+}
+
+/**
+ * struct search - what channel to look for
+ * @nid: On which node, or NUMA_NO_NODE for any.
+ * @dchan: Learns what there is to know of the last one that suits, which is the one
+ *	that is found; NULL to find none.
+ * @buf: Where to write which are not used, and why, if none is to be found.
+ * @len: What has been written.
+ */
+struct search {
+	int nid;
+	struct dcbm_chan *dchan;
+	char *buf;
+	ssize_t len;
+};
+
+/*
+ * Note what is to be known of a channel. As soon as dmaengine lets go of its lock, the
+ * device may be unbound, and what is not ours may go.
+ */
+static void learn(struct dcbm_chan *dchan, struct dma_chan *chan)
+{
+	struct device *dev = dmaengine_get_dma_device(chan);
+	unsigned long boundary = dma_get_seg_boundary(dev);
+
+	strscpy(dchan->label, dma_chan_name(chan));
+	put_device(dchan->dev);
+	dchan->dev = get_device(dev);
+	WRITE_ONCE(dchan->nid, dev_to_node(chan->device->dev));
+	dchan->limits = (struct migrate_copy_limits){
+		.range_pages = min_t(size_t, dma_get_max_seg_size(dev) / PAGE_SIZE,
+				     UINT_MAX),
+	};
+	/* One that is larger than all memory is none. */
+	if (boundary != ULONG_MAX)
+		dchan->limits.boundary_pages = (boundary >> PAGE_SHIFT) + 1;
+	dchan->stops = names(dcbm_terminate, dchan->label, chan->device->dev);
+	dchan->asks = names(dcbm_poll, dchan->label, chan->device->dev);
+}
+
+static bool suits(struct dma_chan *chan, void *data)
+{
+	struct search *search = data;
+	const char *why;
+
+	/* Only those that are registered are counted. */
+	if (list_count_nodes(&chan->device->channels) != chan->device->chancnt)
+		return false;
+	why = unfit(chan);
+	if (!search->dchan) {
+		search->len += sysfs_emit_at(search->buf, search->len,
+					     "%s of %s: %s\n", dma_chan_name(chan),
+					     dev_name(chan->device->dev),
+					     why ?: "not asked for");
+		return false;
+	}
+	if (why || (search->nid != NUMA_NO_NODE &&
+		    search->nid != dev_to_node(chan->device->dev)))
+		return false;
+	learn(search->dchan, chan);
+	return true;
+}
+
+static struct dma_chan *request(struct search *search)
+{
+	dma_cap_mask_t mask;
+
+	dma_cap_zero(mask);
+	dma_cap_set(DMA_MEMCPY, mask);
+	return dma_request_channel(mask, suits, search);
+}
+
+/**
+ * dcbm_list_unused() - Say which channels are not used, and why.
+ * @buf: A page that is shown in sysfs.
+ * @len: What has been written to it.
+ *
+ * Those that somebody else uses are not among them.
+ *
+ * Context: Process context, may sleep.
+ * Return: What has been written by then.
+ */
+ssize_t dcbm_list_unused(char *buf, ssize_t len)
+{
+	struct search search = { .buf = buf, .len = len };
+
+	guard(mutex)(&dcbm_mutex);
+	request(&search);
+	return search.len;
+}
+
+/* A place without a channel; a new one if need be. */
+static struct dcbm_chan *free_slot(void)
+{
+	unsigned int i, nr = dcbm_slots();
+	struct dcbm_chan *dchan;
+
+	for (i = 0; i < nr; i++) {
+		if (READ_ONCE(dcbm_chans[i]->state) == CHAN_CLOSED)
+			return dcbm_chans[i];
+	}
+	if (i == MAX_CHANNELS)
+		return NULL;
+
+	dchan = kvzalloc_obj(*dchan);
+	if (!dchan)
+		return NULL;
+	dchan->slot = i;
+	spin_lock_init(&dchan->lock);
+	INIT_DELAYED_WORK(&dchan->work, dcbm_work);
+	INIT_WORK(&dchan->pump_work, dcbm_pump);
+	/* Pairs with the acquire in dcbm_slots(). */
+	smp_store_release(&dcbm_chans[i], dchan);
+	return dchan;
+}
+
+/* One channel more, on the node if there is one; false if there is none. */
+static bool acquire_one(int nid)
+{
+	struct dcbm_chan *dchan = free_slot();
+	struct search search = { .nid = nid, .dchan = dchan };
+	struct dma_chan *chan;
+
+	if (!dchan)
+		return false;
+	dchan->dev = NULL;
+	chan = request(&search);
+	if (!chan) {
+		search.nid = NUMA_NO_NODE;
+		chan = request(&search);
+	}
+	if (!chan) {
+		put_device(dchan->dev);
+		return false;
+	}
+
+	spin_lock_irq(&dchan->lock);
+	WRITE_ONCE(dchan->chan, chan);
+	dchan->bytes = 0;
+	dchan->strikes = 0;
+	WRITE_ONCE(dchan->state, CHAN_LIVE);
+	spin_unlock_irq(&dchan->lock);
+	return true;
+}
+
+/**
+ * dcbm_acquire() - Have as many channels as are wanted, or all there are.
+ *
+ * Of all nodes in turn.
+ *
+ * Context: Process context with dcbm_mutex, may sleep.
+ */
+void dcbm_acquire(void)
+{
+	unsigned int i, have = 0, nr = dcbm_slots();
+	int nid = first_online_node;
+
+	for (i = 0; i < nr; i++) {
+		enum chan_state state = READ_ONCE(dcbm_chans[i]->state);
+
+		if (state != CHAN_LIVE && state != CHAN_RESETTING)
+			continue;
+		if (have == dcbm_wanted)
+			dcbm_close(dcbm_chans[i]);
+		else
+			have++;
+	}
+	dcbm_wait_closed();
+	for (; have < dcbm_wanted && acquire_one(nid); have++) {
+		nid = next_online_node(nid);
+		if (nid == MAX_NUMNODES)
+			nid = first_online_node;
+	}
+}
+
+/**
+ * dcbm_close_all() - Have all channels released.
+ *
+ * What is known of one that hangs may be new.
+ *
+ * Context: Process context. Waits for a short while.
+ * Return: true if they are.
+ */
+bool dcbm_close_all(void)
+{
+	unsigned int i, nr = dcbm_slots();
+
+	guard(mutex)(&dcbm_mutex);
+	for (i = 0; i < nr; i++) {
+		struct dcbm_chan *dchan = dcbm_chans[i];
+
+		spin_lock_irq(&dchan->lock);
+		if (dchan->chan) {
+			dchan->stops |= names(dcbm_terminate, dchan->label,
+					      dchan->dev);
+			dchan->asks |= names(dcbm_poll, dchan->label, dchan->dev);
+		}
+		spin_unlock_irq(&dchan->lock);
+		dcbm_close(dchan);
+	}
+	return dcbm_wait_closed();
+}
+
+/**
+ * dcbm_free() - Forget the places of channels, which are all released.
+ *
+ * Context: Process context, may sleep.
+ */
+void dcbm_free(void)
+{
+	unsigned int i, nr = dcbm_slots();
+
+	for (i = 0; i < nr; i++) {
+		cancel_delayed_work_sync(&dcbm_chans[i]->work);
+		cancel_work_sync(&dcbm_chans[i]->pump_work);
+		kvfree(dcbm_chans[i]);
+	}
+}

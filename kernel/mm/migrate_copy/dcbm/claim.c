@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dcbm: which channel claims chunks of which job, and how jobs begin and end.
+ */
+#define pr_fmt(fmt) "dcbm: " fmt
+
+#include "dcbm.h"
+
+/* Protects the list of all shares. */
+static DEFINE_SPINLOCK(shares_lock);
+static LIST_HEAD(shares);
+
+/* Whose turn it is to be the first. */
+static atomic_t turn;
+
+/**
+ * dcbm_slots() - How many places for channels there are.
+ *
+ * Context: Any.
+ * Return: Their number: so many of dcbm_chans can be used.
+ */
+unsigned int dcbm_slots(void)
+{
+	unsigned int nr = 0;
+
+	/* Pairs with the release in free_slot(). */
+	while (nr < MAX_CHANNELS && smp_load_acquire(&dcbm_chans[nr]))
+		nr++;
+	return nr;
+}
+
+/**
+ * dcbm_ready() - Can a channel be given anything?
+ * @dchan: The channel, whose lock is held.
+ *
+ * Context: Any.
+ * Return: true if so: if it is there, nothing of it is lost, and it is not left
+ * alone for a while.
+ */
+bool dcbm_ready(const struct dcbm_chan *dchan)
+{
+	return dchan->state == CHAN_LIVE && !dchan->lost &&
+	       (!dchan->strikes || time_after_eq(jiffies, dchan->resume));
+}
+
+static int distance(const struct dcbm_chan *dchan, int nid)
+{
+	int from = READ_ONCE(dchan->nid);
+
+	return from == NUMA_NO_NODE ? INT_MAX : node_distance(from, nid);
+}
+
+/* Is there a channel that is nearer to the destination? */
+static bool too_far(const struct dcbm_chan *dchan,
+		    const struct migrate_copy_share *share)
+{
+	int nid = share->info->dst_nid;
+	int mine = distance(dchan, nid);
+	unsigned int i, nr = dcbm_slots();
+
+	for (i = 0; i < nr && READ_ONCE(dcbm_near_only); i++) {
+		if (READ_ONCE(dcbm_chans[i]->state) == CHAN_LIVE &&
+		    !READ_ONCE(dcbm_chans[i]->lost) &&
+		    distance(dcbm_chans[i], nid) < mine)
+			return true;
+	}
+	return false;
+}
+
+/* Room for a chunk; not counted are those that are about to end. */
+static struct dcbm_desc *free_desc(struct dcbm_chan *dchan, unsigned int ending)
+{
+	unsigned int i, used = 0, max = READ_ONCE(dcbm_depth) + ending;
+	struct dcbm_desc *desc = NULL;
+
+	for (i = 0; i < NR_DESCS; i++) {
+		if (dchan->descs[i].used)
+			used++;
+		else
+			desc = &dchan->descs[i];
+	}
+	return used < max ? desc : NULL;
+}
+
+/* Claim a chunk of a job, if there is room for it. The rest is left to the pump. */
+static bool claim_of(struct dcbm_chan *dchan, struct migrate_copy_share *share,
+		     unsigned int ending)
+{
+	struct dcbm_desc *desc = free_desc(dchan, ending);
+
+	lockdep_assert_held(&dchan->lock);
+	if (!desc || !dcbm_ready(dchan) || too_far(dchan, share) ||
+	    !migrate_copy_chunk_claim(share, &desc->chunk, &dchan->limits))
+		return false;
+	memset_startat(desc, 0, share);
+	desc->share = share;
+	desc->used = true;
+	desc->number = ++dchan->number & GENMASK_ULL(NUMBER_BITS - 1, 0);
+	return true;
+}
+
+/**
+ * dcbm_claim() - Claim a chunk, if there is room for it.
+ * @dchan: The channel, whose lock is held.
+ * @ending: How many of its chunks are about to end, and not counted.
+ *
+ * Of another job than the last one if there are several.
+ *
+ * Context: Any.
+ * Return: true if there is a chunk that can be submitted.
+ */
+bool dcbm_claim(struct dcbm_chan *dchan, unsigned int ending)
+{
+	struct migrate_copy_share *share;
+	bool claimed = false;
+
+	spin_lock(&shares_lock);
+	list_for_each_entry(share, &shares, node) {
+		claimed = claim_of(dchan, share, ending);
+		if (claimed) {
+			list_move_tail(&share->node, &shares);
+			break;
+		}
+	}
+	spin_unlock(&shares_lock);
+	return claimed;
+}
+
+/* Each channel gets one chunk, then each a second one, and so on. */
+static bool dcbm_start(void *priv, struct migrate_copy_share *share)
+{
+	unsigned int round, i, nr = dcbm_slots();
+	unsigned int first = atomic_inc_return(&turn);
+	bool any = false;
+
+	for (round = 0; round < READ_ONCE(dcbm_depth); round++) {
+		for (i = 0; i < nr; i++) {
+			struct dcbm_chan *dchan = dcbm_chans[(first + i) % nr];
+
+			spin_lock_irq(&dchan->lock);
+			if (claim_of(dchan, share, 0)) {
+				queue_work(dcbm_wq, &dchan->pump_work);
+				spin_lock(&shares_lock);
+				if (!any)
+					list_add_tail(&share->node, &shares);
+				spin_unlock(&shares_lock);
+				any = true;
+			}
+			spin_unlock_irq(&dchan->lock);
+		}
+	}
+	return any;
+}
+
+/* Do something with each chunk of a share; returns whether it is so for any. */
+static bool each_chunk(struct migrate_copy_share *share,
+		       bool (*fn)(struct dcbm_chan *dchan, struct dcbm_desc *desc))
+{
+	unsigned int c, i, nr = dcbm_slots();
+	bool any = false;
+
+	for (c = 0; c < nr; c++) {
+		struct dcbm_chan *dchan = dcbm_chans[c];
+
+		spin_lock_irq(&dchan->lock);
+		for (i = 0; i < NR_DESCS; i++) {
+			if (dchan->descs[i].used && dchan->descs[i].share == share)
+				any |= fn(dchan, &dchan->descs[i]);
+		}
+		spin_unlock_irq(&dchan->lock);
+	}
+	return any;
+}
+
+static bool dcbm_stop(void *priv, struct migrate_copy_share *share)
+{
+	return each_chunk(share, dcbm_time_out);
+}
+
+static void dcbm_end(void *priv, struct migrate_copy_share *share)
+{
+	spin_lock_irq(&shares_lock);
+	list_del(&share->node);
+	spin_unlock_irq(&shares_lock);
+	each_chunk(share, dcbm_lose);
+}
+
+const struct migrate_copy_engine_ops dcbm_ops = {
+	.start = dcbm_start,
+	.stop = dcbm_stop,
+	.end = dcbm_end,
+};

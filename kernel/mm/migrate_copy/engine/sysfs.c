@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Copy engines: how they come and go, and their directories in
+ * /sys/kernel/mm/migrate_copy/engines/.
+ */
+#include <linux/cleanup.h>
+#include <linux/cpumask.h>
+#include <linux/kstrtox.h>
+#include <linux/migrate.h>
+#include <linux/slab.h>
+
+#include "engine.h"
+
+#define DEFAULT_MIN_KB		64
+#define DEFAULT_CHUNK_KB	256
+#define DEFAULT_TIMEOUT_MS	100
+#define MAX_TIMEOUT_MS		10000
+
+/* On while there is an engine that jobs may use. */
+DEFINE_STATIC_KEY_FALSE(migrate_copy_offload_key);
+/* On while an engine is registered: something may be in quarantine. */
+DEFINE_STATIC_KEY_FALSE(migrate_copy_engine_key);
+
+/* Of registered engines; read under SRCU, changed under the mutex. */
+LIST_HEAD(copy_engines);
+DEFINE_SRCU(copy_engines_srcu);
+
+static struct kobject *engines_kobj;
+static DEFINE_MUTEX(engines_lock);
+
+/* Room for the pairs of large jobs: for so many at a time, others are small ones. */
+#define NR_ROOMS	16U
+
+/* Allocated before an engine may be used, and kept: somebody may have them. */
+static struct migrate_copy_room *rooms;
+static unsigned int nr_rooms;
+static unsigned long rooms_used;
+
+static struct migrate_copy_engine *to_engine(struct kobject *kobj)
+{
+	return container_of(kobj, struct migrate_copy_engine, kobj);
+}
+
+static void rooms_alloc(void)
+{
+	lockdep_assert_held(&engines_lock);
+	nr_rooms = min(num_possible_cpus(), NR_ROOMS);
+	if (!rooms)
+		/* Pairs with the acquire in migrate_copy_room_get(). */
+		smp_store_release(&rooms, kvmalloc_array(nr_rooms, sizeof(*rooms),
+							 GFP_KERNEL));
+}
+
+/**
+ * migrate_copy_room_get() - Get room for the pairs of a large job.
+ *
+ * Context: Any.
+ * Return: The room, to be given back by migrate_copy_room_put(); NULL if there is
+ * none.
+ */
+struct migrate_copy_room *migrate_copy_room_get(void)
+{
+	/* Pairs with the release in rooms_alloc(). */
+	struct migrate_copy_room *room = smp_load_acquire(&rooms);
+	unsigned int i;
+
+	for (i = 0; room && i < nr_rooms; i++, room++) {
+		if (!test_and_set_bit_lock(i, &rooms_used)) {
+			room->nr = i;
+			return room;
+		}
+	}
+	return NULL;
+}
+
+/**
+ * migrate_copy_room_put() - Give room back.
+ * @room: The room.
+ *
+ * Context: Any.
+ */
+void migrate_copy_room_put(struct migrate_copy_room *room)
+{
+	clear_bit_unlock(room->nr, &rooms_used);
+}
+
+/**
+ * __migrate_copy_may_offload() - Is there an engine for such a request?
+ * @reason: Its migrate_reason.
+ *
+ * Context: Any.
+ * Return: true if so.
+ */
+bool __migrate_copy_may_offload(int reason)
+{
+	struct migrate_copy_engine *engine;
+	bool may = false;
+	int idx;
+
+	idx = srcu_read_lock(&copy_engines_srcu);
+	list_for_each_entry_srcu(engine, &copy_engines, node,
+				 srcu_read_lock_held(&copy_engines_srcu))
+		may |= READ_ONCE(engine->use->offloading) &&
+		       READ_ONCE(engine->use->reasons) & BIT(reason);
+	srcu_read_unlock(&copy_engines_srcu, idx);
+	return may;
+}
+
+/**
+ * migrate_copy_engine_enable() - Let jobs use an engine, or no longer.
+ * @engine: The engine.
+ * @enable: Whether.
+ *
+ * Jobs in flight are not affected. What was learned of its speed is forgotten: it
+ * is switched on again once something has been mended.
+ *
+ * Context: Process context, may sleep.
+ */
+void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable)
+{
+	guard(mutex)(&engines_lock);
+	if (engine->use->offloading == enable || (enable && engine->leaving))
+		return;
+	if (enable) {
+		rooms_alloc();
+		copy_engine_forget(engine);
+		static_branch_inc(&migrate_copy_offload_key);
+	} else {
+		static_branch_dec(&migrate_copy_offload_key);
+	}
+	WRITE_ONCE(engine->use->offloading, enable);
+}
+EXPORT_SYMBOL_GPL(migrate_copy_engine_enable);
+
+static ssize_t offloading_show(struct kobject *kobj, struct kobj_attribute *attr,
+			       char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(to_engine(kobj)->use->offloading));
+}
+
+static ssize_t offloading_store(struct kobject *kobj,
+				struct kobj_attribute *attr, const char *buf,
+				size_t count)
+{
+	unsigned int enable;
+
+	if (kstrtouint(buf, 10, &enable) || enable > 1)
+		return -EINVAL;
+	migrate_copy_engine_enable(to_engine(kobj), enable);
+	return count;
+}
+
+static struct kobj_attribute offloading_attr = __ATTR_RW(offloading);
+
+static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return migrate_copy_reasons_print(READ_ONCE(to_engine(kobj)->use->reasons),
+					  buf);
+}
+
+static ssize_t reasons_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	return migrate_copy_reasons_parse(buf, &to_engine(kobj)->use->reasons) ?: count;
+}
+
+static struct kobj_attribute reasons_attr = __ATTR_RW(reasons);
+
+/**
+ * struct engine_knob - a number of an engine that can be set
+ * @attr: Its attribute.
+ * @offset: Where it is in the engine.
+ * @min: Its smallest value.
+ * @max: Its largest value.
+ */
+struct engine_knob {
+	struct kobj_attribute attr;
+	size_t offset;
+	unsigned int min;
+	unsigned int max;
+};
+
+static ssize_t knob_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	struct engine_knob *knob = container_of(attr, struct engine_knob, attr);
+	unsigned int *place = (void *)to_engine(kobj) + knob->offset;
+
+	return sysfs_emit(buf, "%u\n", READ_ONCE(*place));
+}
+
+static ssize_t knob_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	struct engine_knob *knob = container_of(attr, struct engine_knob, attr);
+	unsigned int *place = (void *)to_engine(kobj) + knob->offset;
+	unsigned int value;
+
+	if (kstrtouint(buf, 10, &value) || value < knob->min || value > knob->max)
+		return -EINVAL;
+	WRITE_ONCE(*place, value);
+	return count;
+}
+
+#define KNOB(_name, _min, _max) {					\
+	.attr = { .attr = { #_name, 0644 },				\
+		  .show = knob_show, .store = knob_store },		\
+	offsetof(struct migrate_copy_engine, _name), _min, _max		\
+}
+
+static struct engine_knob knobs[] = {
+	KNOB(exclusive, 0, 1),
+	KNOB(min_kb, 0, UINT_MAX),
+	KNOB(chunk_kb, MIGRATE_COPY_MIN_CHUNK_KB, MIGRATE_COPY_MAX_CHUNK_KB),
+	KNOB(timeout_ms, 1, MAX_TIMEOUT_MS),
+};
+
+static struct attribute *engine_attrs[] = {
+	&offloading_attr.attr,
+	&reasons_attr.attr,
+	&knobs[0].attr.attr,
+	&knobs[1].attr.attr,
+	&knobs[2].attr.attr,
+	&knobs[3].attr.attr,
+	NULL
+};
+
+static const struct attribute_group engine_group = {
+	.attrs = engine_attrs,
+};
+
+static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf);
+
+#define STAT(_name)							\
+	(&((struct kobj_attribute)__ATTR(_name, 0444, stat_show, NULL)).attr)
+
+/* What is counted, and what is known. */
+enum { FILE_CHUNK_NS = ENGINE_NR_STATS, FILE_CHUNK_PAGES, NR_FILES };
+
+static struct attribute *engine_stat_attrs[] = {
+	[ENGINE_JOBS]		= STAT(jobs),
+	[ENGINE_REFUSED]	= STAT(refused),
+	[ENGINE_CHUNKS]		= STAT(chunks),
+	[ENGINE_BYTES]		= STAT(bytes),
+	[ENGINE_FAILED]		= STAT(failed),
+	[ENGINE_TIMEOUTS]	= STAT(timeouts),
+	[ENGINE_LOST]		= STAT(lost),
+	[ENGINE_QUARANTINED]	= STAT(quarantined),
+	[FILE_CHUNK_NS]		= STAT(chunk_ns),
+	[FILE_CHUNK_PAGES]	= STAT(chunk_pages),
+	[NR_FILES]		= NULL
+};
+
+static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	struct migrate_copy_engine *engine = to_engine(kobj);
+	unsigned int file = 0;
+
+	while (engine_stat_attrs[file] != &attr->attr)
+		file++;
+	if (file == FILE_CHUNK_NS)
+		return sysfs_emit(buf, "%lu\n", READ_ONCE(engine->chunk_ns));
+	if (file == FILE_CHUNK_PAGES)
+		return sysfs_emit(buf, "%lu\n", copy_engine_known_pages(engine));
+	return sysfs_emit(buf, "%ld\n", atomic_long_read(&engine->stats[file]));
+}
+
+static const struct attribute_group engine_stat_group = {
+	.name = "stats",
+	.attrs = engine_stat_attrs,
+};
+
+static const struct attribute_group *engine_groups[] = {
+	&engine_group,
+	&engine_stat_group,
+	NULL
+};
+
+static void engine_release(struct kobject *kobj)
+{
+	kfree(to_engine(kobj));
+}
+
+static const struct kobj_type engine_ktype = {
+	.release = engine_release,
+	.sysfs_ops = &kobj_sysfs_ops,
+	.default_groups = engine_groups,
+};
+
+static bool engine_name_taken(const char *name)
+{
+	struct migrate_copy_engine *engine;
+
+	list_for_each_entry(engine, &copy_engines, node)
+		if (!strcmp(engine->desc->name, name))
+			return true;
+	return false;
+}
+
+static int engine_add(struct migrate_copy_engine *engine)
+{
+	int err = -ENODEV;
+
+	guard(mutex)(&engines_lock);
+	if (engine_name_taken(engine->desc->name))
+		return -EEXIST;
+	if (engines_kobj)
+		err = kobject_add(&engine->kobj, engines_kobj, "%s",
+				  engine->desc->name);
+	if (!err && engine->desc->groups)
+		err = sysfs_create_groups(&engine->kobj, engine->desc->groups);
+	if (!err) {
+		static_branch_inc(&migrate_copy_engine_key);
+		list_add_tail_rcu(&engine->node, &copy_engines);
+	} else {
+		/* Somebody may have found it in sysfs already. */
+		WRITE_ONCE(engine->leaving, true);
+	}
+	return err;
+}
+
+/**
+ * migrate_copy_engine_register() - Make an engine known.
+ * @desc: Its description. Must stay until it is unregistered.
+ * @priv: Passed to its operations.
+ *
+ * Jobs use it when the administrator says so, in its directory in sysfs.
+ * Attributes in desc->groups can be accessed before this returns.
+ *
+ * Context: Process context, may sleep.
+ * Return: The engine, or an error pointer: -EINVAL for a description that is not
+ * complete, -EEXIST for a name that is taken, -ENOMEM, -ENODEV without sysfs.
+ */
+struct migrate_copy_engine *
+migrate_copy_engine_register(const struct migrate_copy_engine_desc *desc,
+			     void *priv)
+{
+	struct migrate_copy_engine *engine;
+	int err;
+
+	if (!desc->name || !*desc->name || strchr(desc->name, '/') ||
+	    !desc->ops || !desc->ops->start || !desc->ops->end)
+		return ERR_PTR(-EINVAL);
+
+	engine = kzalloc_obj(*engine);
+	if (!engine)
+		return ERR_PTR(-ENOMEM);
+
+	engine->desc = desc;
+	engine->priv = priv;
+	engine->min_kb = DEFAULT_MIN_KB;
+	engine->chunk_kb = DEFAULT_CHUNK_KB;
+	engine->timeout_ms = DEFAULT_TIMEOUT_MS;
+	engine->own_use.reasons = ULONG_MAX;
+	engine->use = desc->use ?: &engine->own_use;
+	kobject_init(&engine->kobj, &engine_ktype);
+	err = engine_add(engine);
+	if (err) {
+		kobject_put(&engine->kobj);
+		return ERR_PTR(err);
+	}
+	return engine;
+}
+EXPORT_SYMBOL_GPL(migrate_copy_engine_register);
+
+/**
+ * migrate_copy_engine_unregister() - Forget an engine.
+ * @engine: The engine. Gone when this returns.
+ *
+ * Every lost chunk must be declared stopped, before this or while it waits.
+ *
+ * Context: Process context; not from an attribute of the engine. Sleeps until
+ * the jobs in flight, its directory in sysfs and the quarantine have no more
+ * use for it.
+ */
+void migrate_copy_engine_unregister(struct migrate_copy_engine *engine)
+{
+	atomic_long_t *quarantined = &engine->stats[ENGINE_QUARANTINED];
+
+	WRITE_ONCE(engine->leaving, true);
+	/* Ends what goes on in sysfs, which may need engines_lock. */
+	kobject_del(&engine->kobj);
+	migrate_copy_engine_enable(engine, false);
+	scoped_guard(mutex, &engines_lock)
+		list_del_rcu(&engine->node);
+
+	synchronize_srcu(&copy_engines_srcu);
+	wait_var_event(quarantined, !atomic_long_read(quarantined));
+	static_branch_dec(&migrate_copy_engine_key);
+	kobject_put(&engine->kobj);
+}
+EXPORT_SYMBOL_GPL(migrate_copy_engine_unregister);
+
+/**
+ * migrate_copy_engines_init() - Make room for engines.
+ * @parent: The directory of the migration copy in sysfs.
+ *
+ * Context: Boot, may sleep.
+ * Return: 0, or -ENOMEM.
+ */
+int __init migrate_copy_engines_init(struct kobject *parent)
+{
+	engines_kobj = kobject_create_and_add("engines", parent);
+	return engines_kobj ? 0 : -ENOMEM;
+}
