@@ -42,27 +42,29 @@ static bool run_migratepages(const struct move *move)
 	return true;
 }
 
-/* A call for some of the pages; pages that are busy stay. */
-bool call_move_pages(const struct move *move, struct pages *pages, long flags)
+/* A call for some of the pages; pages that are busy stay. Returns what the kernel does. */
+long call_move_pages(const struct move *move, struct pages *pages, long flags)
 {
+	long result = 0;
 	int *nodes;
 
 	if (!pages->nr)
-		return true;
+		return 0;
 	nodes = malloc(pages->nr * sizeof(*nodes));
 	if (!nodes) {
 		fail("out of memory");
-		return false;
+		return -1;
 	}
 	for (size_t i = 0; i < pages->nr; i++) {
 		nodes[i] = move->to;
 		pages->status[i] = STATUS_UNSET;
 	}
-	if (syscall(SYS_move_pages, (long)move->pid, pages->nr, pages->addresses, nodes,
-		    pages->status, MPOL_MF_MOVE | flags) < 0)
+	result = syscall(SYS_move_pages, (long)move->pid, pages->nr, pages->addresses, nodes,
+			 pages->status, MPOL_MF_MOVE | flags);
+	if (result < 0)
 		fail("move_pages: %s", strerror(errno));
 	free(nodes);
-	return !failed();
+	return result;
 }
 
 /* --- plain callers --- */
@@ -101,7 +103,7 @@ static bool run_callers(const struct move *move)
 	struct part parts[MAX_CALLERS];
 	size_t first = 0;
 
-	if (!find_pages(move->pid, &pages) || !keep_on(move->pid, &pages, move->from))
+	if (!find_pages(move->pid, &pages, NULL, false) || !keep_on(move->pid, &pages, move->from))
 		return false;
 	for (unsigned long i = 0; i < move->callers; i++) {
 		size_t last = pages.nr * (i + 1) / move->callers;

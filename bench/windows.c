@@ -29,6 +29,7 @@ struct work {
 	const struct move *move;
 	struct pages pages;
 	size_t window;			/* pages of one */
+	bool known;			/* all pages are on the old node */
 	long flags;
 	atomic_size_t next;		/* page of the next window */
 	pthread_mutex_t lock;		/* of what follows */
@@ -40,6 +41,7 @@ struct window {
 	struct work *work;
 	struct pages pages;
 	int *cause;
+	bool *arrived;			/* is known of a page */
 	struct pages chosen;		/* those that a call names */
 	size_t *index;			/* their places in @pages */
 };
@@ -65,10 +67,14 @@ static void move_chosen(struct window *window)
 {
 	struct pages *chosen = &window->chosen;
 
-	if (call_move_pages(window->work->move, chosen, window->work->flags))
-		for (size_t i = 0; i < chosen->nr; i++)
-			if (chosen->status[i] < 0 && chosen->status[i] != STATUS_UNSET)
-				window->cause[window->index[i]] = -chosen->status[i];
+	bool all = call_move_pages(window->work->move, chosen, window->work->flags) == 0;
+
+	for (size_t i = 0; i < chosen->nr; i++) {
+		if (all && chosen->status[i] == (int)window->work->move->to)
+			window->arrived[window->index[i]] = true;
+		if (chosen->status[i] < 0 && chosen->status[i] != STATUS_UNSET)
+			window->cause[window->index[i]] = -chosen->status[i];
+	}
 }
 
 /*
@@ -157,22 +163,23 @@ static void move_rest(struct window *window, const bool *is_head, size_t largest
 	}
 }
 
-/* Of pages that are still on the old node those are busy of which nothing else was told. */
+/*
+ * Where nothing says that a page has arrived, it is asked for. Those that are still on
+ * the old node are busy, if nothing else was told of them.
+ */
 static void note_busy(struct window *window)
 {
 	const struct move *move = window->work->move;
-	struct pages *pages = &window->pages, *busy = &window->work->busy;
 
-	if (syscall(SYS_move_pages, (long)move->pid, pages->nr, pages->addresses, NULL,
-		    pages->status, 0L) < 0) {
-		fail("move_pages: %s", strerror(errno));
+	window->chosen.nr = 0;
+	for (size_t i = 0; i < window->pages.nr; i++)
+		if (!window->arrived[i] && (!window->cause[i] || window->cause[i] == EBUSY))
+			choose(window, i);
+	if (!keep_on(move->pid, &window->chosen, move->from))
 		return;
-	}
 	pthread_mutex_lock(&window->work->lock);
-	for (size_t i = 0; i < pages->nr; i++)
-		if (pages->status[i] == (int)move->from &&
-		    (!window->cause[i] || window->cause[i] == EBUSY))
-			add_pages(busy, pages->addresses[i], 1);
+	for (size_t i = 0; i < window->chosen.nr; i++)
+		add_pages(&window->work->busy, window->chosen.addresses[i], 1);
 	pthread_mutex_unlock(&window->work->lock);
 }
 
@@ -183,14 +190,16 @@ static void move_window(struct work *work, struct pages pages)
 	void **heads = calloc(nr, sizeof(*heads));
 	struct window window = {
 		.work = work, .pages = pages, .cause = calloc(nr, sizeof(int)),
+		.arrived = calloc(nr, sizeof(bool)),
 		.chosen = { calloc(nr, sizeof(void *)), calloc(nr, sizeof(int)), 0, nr },
 		.index = calloc(nr, sizeof(size_t)),
 	};
 
-	if (!is_head || !heads || !window.cause || !window.chosen.addresses ||
+	if (!is_head || !heads || !window.cause || !window.arrived || !window.chosen.addresses ||
 	    !window.chosen.status || !window.index)
 		fail("out of memory");
-	else if (keep_on(work->move->pid, &window.pages, work->move->from) && window.pages.nr) {
+	else if ((work->known || keep_on(work->move->pid, &window.pages, work->move->from)) &&
+		 window.pages.nr) {
 		nr = move_heads(&window, is_head, heads);
 		largest = largest_folio(&window, is_head, heads, nr);
 		move_rest(&window, is_head, largest);
@@ -199,6 +208,7 @@ static void move_window(struct work *work, struct pages pages)
 	free(is_head);
 	free(heads);
 	free(window.cause);
+	free(window.arrived);
 	free(window.index);
 	free_pages(&window.chosen);
 }
@@ -236,24 +246,10 @@ static void *move_windows(void *argument)
 	return NULL;
 }
 
-/* What `move` reads to know how much there is. */
-static void read_numa_maps(pid_t pid)
-{
-	char path[64], text[4096];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/numa_maps", pid);
-	file = fopen(path, "r");
-	while (file && fread(text, 1, sizeof(text), file) > 0)
-		;
-	if (file)
-		fclose(file);
-}
-
-static void move_all(struct work *work)
+static bool move_all(struct work *work, size_t total)
 {
 	unsigned long callers = work->move->callers;
-	size_t bytes = work->pages.nr * BASE_SIZE / (4 * callers);
+	size_t bytes = total * BASE_SIZE / (4 * callers);
 	struct work *each[MAX_CALLERS];
 
 	for (unsigned long i = 0; i < callers; i++)
@@ -261,13 +257,35 @@ static void move_all(struct work *work)
 	bytes = bytes < SMALLEST_WINDOW ? SMALLEST_WINDOW : bytes;
 	work->window = (bytes > LARGEST_WINDOW ? LARGEST_WINDOW : bytes) / BASE_SIZE;
 	work->next = 0;
-	run_threads(move_windows, each, sizeof(each[0]), callers);
+	return run_threads(move_windows, each, sizeof(each[0]), callers);
 }
 
 static bool is_helped(pid_t pid)
 {
 	return syscall(SYS_move_pages, (long)pid, 0UL, NULL, NULL, NULL,
 		       MPOL_MF_MOVE | MOVE_MT) == 0;
+}
+
+/* Mappings whose pages are all on the old node, and the others, of which each page is asked for. */
+static void move_first(struct work *work)
+{
+	static struct mappings mappings;
+	const struct move *move = work->move;
+	struct pages others = { .nr = 0 };
+
+	/* It is read a first time to know how much there is. */
+	if (!find_mappings(move->pid, move->from, &mappings) ||
+	    !find_mappings(move->pid, move->from, &mappings) ||
+	    !find_pages(move->pid, &work->pages, &mappings, false) ||
+	    !find_pages(move->pid, &others, &mappings, true))
+		return;
+	work->known = true;
+	if (move_all(work, work->pages.nr + others.nr)) {
+		free_pages(&work->pages);
+		work->pages = others;
+		work->known = false;
+		move_all(work, others.nr);
+	}
 }
 
 bool move_as_pagehaul(const struct move *move)
@@ -278,9 +296,7 @@ bool move_as_pagehaul(const struct move *move)
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 	};
 
-	read_numa_maps(move->pid);
-	if (find_pages(move->pid, &work.pages))
-		move_all(&work);
+	move_first(&work);
 	for (int try = 0; try < TRIES && work.busy.nr && !failed(); try++) {
 		const struct timespec pause = { .tv_nsec = pauses_ms[try] * NS_OF_MS };
 
@@ -288,7 +304,7 @@ bool move_as_pagehaul(const struct move *move)
 		free_pages(&work.pages);
 		work.pages = work.busy;
 		work.busy = (struct pages) { .nr = 0 };
-		move_all(&work);
+		move_all(&work, work.pages.nr);
 	}
 	free_pages(&work.pages);
 	free_pages(&work.busy);

@@ -49,7 +49,7 @@ static void usage(FILE *file)
 	      "  -n, --connections N  of the client (4)\n"
 	      "  -R, --rate N         requests a second in an open loop; 0: a closed loop (0)\n"
 	      "  -e, --sets N         of 100 requests, those that set a value (20)\n"
-	      "  -q, --quiet-ms N     before the scene, and after it (100)\n"
+	      "  -q, --quiet-ms N     before the scene, and after it (40)\n"
 	      "  -N, --neighbour-mb N MiB of the neighbour (512)\n"
 	      "  -r, --reps N         scenes (1)\n"
 	      "  -f, --from NODE      where the memory is (0)\n"
@@ -140,7 +140,7 @@ static void parse_cell(int argc, char **argv, struct cell *cell, struct run *run
 	*cell = (struct cell) {
 		.label = "", .service = find_service("redis"), .scene = find_scene("drain"),
 		.way = find_way("move"), .mb = 512, .value_bytes = 4000, .connections = 4,
-		.sets = 20, .quiet_ms = 100, .reps = 1, .callers = 1, .to = 1,
+		.sets = 20, .quiet_ms = 40, .reps = 1, .callers = 1, .to = 1,
 		.neighbour_mb = 512,
 	};
 	optind = 0;
@@ -297,7 +297,7 @@ static bool repeat(const struct cell *cell, struct outcome *outcome)
 	struct pages pages = { .nr = 0 };
 	bool good;
 
-	if (!find_pages(cell->scene->target(), &pages) ||
+	if (!find_pages(cell->scene->target(), &pages, NULL, false) ||
 	    !keep_on(cell->scene->target(), &pages, cell->from) || !start_load(cell))
 		return false;
 	sleep_ns(WARM_NS);

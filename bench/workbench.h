@@ -113,8 +113,16 @@ struct pages {
 	size_t nr, room;
 };
 
+#define MAX_MAPPINGS	4096
+
+struct mappings {
+	uint64_t starts[MAX_MAPPINGS];
+	size_t nr;
+};
+
 bool add_pages(struct pages *pages, void *address, size_t more);
-bool find_pages(pid_t pid, struct pages *pages);
+bool find_pages(pid_t pid, struct pages *pages, const struct mappings *some, bool others);
+bool find_mappings(pid_t pid, unsigned long node, struct mappings *mappings);
 bool keep_on(pid_t pid, struct pages *pages, unsigned long node);
 void free_pages(struct pages *pages);
 
@@ -135,7 +143,7 @@ struct way {
 #define MAX_CALLERS	64
 
 const struct way *find_way(const char *name);
-bool call_move_pages(const struct move *move, struct pages *pages, long flags);
+long call_move_pages(const struct move *move, struct pages *pages, long flags);
 bool run_threads(void *(*run)(void *), void *parts, size_t size, unsigned long nr);
 
 /* windows.c */

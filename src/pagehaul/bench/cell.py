@@ -79,7 +79,8 @@ class Scene:
     name is "drain", the server's own memory moves; or "neighbour", that of a process in another
     cgroup does, neighbour_mb MiB. The server has mb MiB of values and gets `rate` requests a
     second, whenever they are due, or with 0 the next ones as soon as it has answered. way is who
-    moves: "migratepages", `callers` "callers" of move_pages(2), or the calls of `pagehaul move`.
+    moves: "migratepages", `callers` "callers" of move_pages(2), or the calls of `pagehaul move`. It
+    is named in tables where the method has another one, too.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Scene:
     callers: int = 1
     rate: int = 0
     neighbour_mb: int = 0
+    named: bool = False
 
     def words(self) -> list[str]:
         """Return the options of workbench for it."""
@@ -143,6 +145,12 @@ class Cell:
             **self.settings,
             **self._engine_knobs,
         }
+
+    @property
+    def told_settings(self) -> dict[str, str]:
+        """Settings by which its row is told from others of the method: knobs, and who moves."""
+        by = {"by": self.scene.way} if self.scene is not None and self.scene.named else {}
+        return {**self.settings, **by}
 
     @property
     def _engine_knobs(self) -> dict[str, str]:

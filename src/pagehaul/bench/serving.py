@@ -39,11 +39,15 @@ def drain(service: str) -> Callable[[Size], tuple[Cell, ...]]:
 
 
 def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
-    """Return cells of all who move memory: migratepages, plain callers, and `pagehaul move`."""
+    """Return cells of all who move memory: migratepages, plain callers, and `pagehaul move`.
+
+    Pagehaul's kernel helps the old program, too.
+    """
     shape = Shape(4, PAGES)
     callers = min(PLAIN_CALLERS, size.cpus)
     several = replace(scene, way="callers", callers=callers)
     ours = replace(scene, way="move")
+    unchanged = replace(scene, named=True)
     return tuple(
         SERVING.ask(cell)
         for cell in (
@@ -51,6 +55,7 @@ def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
             Cell(shape, "vanilla", "callers", callers, scene=several),
             Cell(shape, "pagehaul", "serial", scene=scene),
             Cell(shape, "pagehaul", "parallel", size.cpus, scene=ours),
+            Cell(shape, "pagehaul", "parallel", size.cpus, scene=unchanged),
         )
     )
 

@@ -10,13 +10,13 @@ from itertools import accumulate
 from typing import Annotated, Any
 
 from pagehaul.bench import captions
-from pagehaul.bench.labels import Table, table_of
+from pagehaul.bench.labels import Table, column_label, column_of, table_of
 from pagehaul.bench.measure import Measure, Observed
 from pagehaul.bench.part import Part
 from pagehaul.bench.plain import Least
 from pagehaul.bench.quantity import SPEED, Figure, Quantity, beside
 from pagehaul.bench.row import Row, find_baseline
-from pagehaul.bench.table_cells import case_cells, method_cell, throughput, times_cells
+from pagehaul.bench.table_cells import case_cells, throughput, times_cells
 from pagehaul.bench.view import Course, View
 from pagehaul.errors import PagehaulError
 
@@ -160,8 +160,8 @@ def _table(part: Part) -> Table:
         lines.append(
             {
                 **case_cells(row, rows, row.condition),
-                **method_cell(row),
-                "moved by": _WAYS.get(row.method, row.method),
+                "method": column_label(column_of(row)._replace(settings=())),
+                "moved by": row.settings.get("by", _WAYS.get(row.method, row.method)),
                 **times_cells(row, serving.scenes),
                 "scene, ms": f"{row.bytes / row.median_gbps / 1e6:,.1f}",
                 "speed": throughput(row, rows),
