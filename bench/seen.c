@@ -23,6 +23,13 @@ static bool is_outside(const struct request *request, const struct span *span)
 	return request->due_ns < span->begin_ns || request->due_ns >= span->end_ns;
 }
 
+static void note_wait(struct seen *seen, enum phase phase, uint64_t ns)
+{
+	add_wait(&seen->waits[phase], ns, ns);
+	if (ns > seen->longest_ns[phase])
+		seen->longest_ns[phase] = ns;
+}
+
 /* Adds what was seen; @done gets how many requests had their answers in each phase. */
 void look_at(const struct load *load, const struct span *span, struct seen *seen,
 	     uint64_t *done)
@@ -36,22 +43,30 @@ void look_at(const struct load *load, const struct span *span, struct seen *seen
 		if (request->done_ns >= span->begin_ns && request->done_ns < span->end_ns)
 			done[request->done_ns < span->scene_ns ? BEFORE :
 			     request->done_ns < span->scene_end_ns ? DURING : AFTER]++;
+		if (request->done_ns >= span->scene_ns && request->done_ns < span->window_end_ns)
+			done[WINDOW]++;
 		if (is_outside(request, span))
 			continue;
-		add_wait(&seen->waits[phase], ns, ns);
-		if (ns > seen->longest_ns[phase])
-			seen->longest_ns[phase] = ns;
+		note_wait(seen, phase, ns);
+		if (request->done_ns > span->scene_ns && request->due_ns < span->window_end_ns)
+			note_wait(seen, WINDOW, ns);
 	}
 }
 
 void print_seen(const struct seen *seen)
 {
-	static const char * const names[PHASES] = { "waits_before", "waits_during", "waits_after" };
+	static const char * const names[PHASES] = { "before", "during", "after", "window" };
 
+	for (int i = 0; i < PHASES; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "waits_%s", names[i]);
+		print_waits(name, &seen->waits[i]);
+	}
+	printf(",\"longest_ns\":");
 	for (int i = 0; i < PHASES; i++)
-		print_waits(names[i], &seen->waits[i]);
-	printf(",\"longest_ns\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", seen->longest_ns[BEFORE],
-	       seen->longest_ns[DURING], seen->longest_ns[AFTER]);
+		printf("%c%" PRIu64, i ? ',' : '[', seen->longest_ns[i]);
+	putchar(']');
 }
 
 struct timed {

@@ -50,6 +50,7 @@ static void usage(FILE *file)
 	      "  -R, --rate N         requests a second in an open loop; 0: a closed loop (0)\n"
 	      "  -e, --sets N         of 100 requests, those that set a value (20)\n"
 	      "  -q, --quiet-ms N     before the scene, and after it (40)\n"
+	      "  -W, --window-ms N    from the start of the scene on, to compare ways (500)\n"
 	      "  -N, --neighbour-mb N MiB of the neighbour (512)\n"
 	      "  -r, --reps N         scenes (1)\n"
 	      "  -f, --from NODE      where the memory is (0)\n"
@@ -76,6 +77,7 @@ static const struct option long_options[] = {
 	{ "rate", required_argument, NULL, 'R' },
 	{ "sets", required_argument, NULL, 'e' },
 	{ "quiet-ms", required_argument, NULL, 'q' },
+	{ "window-ms", required_argument, NULL, 'W' },
 	{ "neighbour-mb", required_argument, NULL, 'N' },
 	{ "reps", required_argument, NULL, 'r' },
 	{ "from", required_argument, NULL, 'f' },
@@ -116,6 +118,7 @@ static void parse_number_option(int option, struct cell *cell)
 		{ 'R', &cell->rate, 0, 10000000 },
 		{ 'e', &cell->sets, 0, 100 },
 		{ 'q', &cell->quiet_ms, 1, 3600000 },
+		{ 'W', &cell->window_ms, 1, 3600000 },
 		{ 'N', &cell->neighbour_mb, 1, 1UL << 20 },
 		{ 'r', &cell->reps, 1, MAX_REPS },
 		{ 'f', &cell->from, 0, 1023 },
@@ -140,11 +143,12 @@ static void parse_cell(int argc, char **argv, struct cell *cell, struct run *run
 	*cell = (struct cell) {
 		.label = "", .service = find_service("redis"), .scene = find_scene("drain"),
 		.way = find_way("move"), .mb = 512, .value_bytes = 4000, .connections = 4,
-		.sets = 20, .quiet_ms = 40, .reps = 1, .callers = 1, .to = 1,
+		.sets = 20, .quiet_ms = 40, .window_ms = 500, .reps = 1,
+		.callers = 1, .to = 1,
 		.neighbour_mb = 512,
 	};
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "p:T:ol:s:S:w:c:b:v:n:R:e:q:N:r:f:t:k:h",
+	while ((option = getopt_long(argc, argv, "p:T:ol:s:S:w:c:b:v:n:R:e:q:W:N:r:f:t:k:h",
 				     long_options, NULL)) != -1) {
 		switch (option) {
 		case 'p':
@@ -191,7 +195,9 @@ struct sample {
 	uint64_t server_ns;	/* that of the server, during the scene */
 	uint64_t client_ns;
 	uint64_t moved_bytes, left_bytes;
-	uint64_t quiet_ns;	/* before the scene, and after it */
+	uint64_t before_ns;
+	uint64_t after_ns;
+	uint64_t window_ns;
 	uint64_t done[PHASES];	/* answers */
 };
 
@@ -244,6 +250,14 @@ static void sleep_ns(uint64_t ns)
 	nanosleep(&time, NULL);
 }
 
+static void sleep_until(uint64_t ns)
+{
+	uint64_t now = now_ns();
+
+	if (now < ns)
+		sleep_ns(ns - now);
+}
+
 static uint64_t server_cpu_ns(void)
 {
 	clockid_t clock;
@@ -279,13 +293,18 @@ static bool play(const struct cell *cell, struct sample *sample, struct span *sp
 		return false;
 	sample->server_ns = server_cpu_ns() - server_ns;
 	sample->client_ns = load_cpu_ns() - client_ns;
-	sleep_ns(cell->quiet_ms * NS_OF_MS);
-	span->end_ns = now_ns();
 	span->scene_ns = moved.begin_ns;
 	span->scene_end_ns = moved.end_ns;
+	span->window_end_ns = moved.begin_ns + cell->window_ms * NS_OF_MS;
+	span->end_ns = moved.end_ns + cell->quiet_ms * NS_OF_MS;
+	if (span->end_ns < span->window_end_ns)
+		span->end_ns = span->window_end_ns;
+	sleep_until(span->end_ns);
 	sample->ns = moved.end_ns - moved.begin_ns;
 	sample->cpu_ns = moved.cpu_ns;
-	sample->quiet_ns = cell->quiet_ms * NS_OF_MS;
+	sample->before_ns = span->scene_ns - span->begin_ns;
+	sample->after_ns = span->end_ns - span->scene_end_ns;
+	sample->window_ns = span->window_end_ns - span->scene_ns;
 	return true;
 }
 
@@ -343,10 +362,13 @@ static void print_outcome(const struct cell *cell, const struct outcome *outcome
 		{ "client_ns", offsetof(struct sample, client_ns) },
 		{ "moved_bytes", offsetof(struct sample, moved_bytes) },
 		{ "left_bytes", offsetof(struct sample, left_bytes) },
-		{ "quiet_ns", offsetof(struct sample, quiet_ns) },
+		{ "before_ns", offsetof(struct sample, before_ns) },
+		{ "after_ns", offsetof(struct sample, after_ns) },
+		{ "window_ns", offsetof(struct sample, window_ns) },
 		{ "done_before", offsetof(struct sample, done[BEFORE]) },
 		{ "done_during", offsetof(struct sample, done[DURING]) },
 		{ "done_after", offsetof(struct sample, done[AFTER]) },
+		{ "done_window", offsetof(struct sample, done[WINDOW]) },
 	};
 
 	printf("{\"label\":");

@@ -30,6 +30,7 @@ struct cell {
 	unsigned long rate;		/* requests a second; 0: a closed loop */
 	unsigned long sets;		/* of 100 requests */
 	unsigned long quiet_ms;		/* before the scene, and after it */
+	unsigned long window_ms;	/* of all that is compared between ways, from its start on */
 	unsigned long reps;
 	unsigned long callers;
 	unsigned long from;
@@ -87,12 +88,14 @@ uint64_t load_cpu_ns(void);
 void close_connections(void);
 
 /* seen.c: what the client has seen before, during and after the scene */
-enum phase { BEFORE, DURING, AFTER, PHASES };
+/* WINDOW is as long for all ways: from the start of the scene on, whenever that ends. */
+enum phase { BEFORE, DURING, AFTER, WINDOW, PHASES };
 
 struct span {
 	uint64_t begin_ns;
 	uint64_t scene_ns;	/* when the scene began */
 	uint64_t scene_end_ns;
+	uint64_t window_end_ns;
 	uint64_t end_ns;
 };
 

@@ -48,6 +48,8 @@ def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
     several = replace(scene, way="callers", callers=callers)
     ours = replace(scene, way="move")
     unchanged = replace(scene, named=True)
+    # As many as another node has CPUs: those of the server's node stay free for it.
+    half = {"max_helpers": str(max(1, size.cpus // 2))}
     return tuple(
         SERVING.ask(cell)
         for cell in (
@@ -56,6 +58,7 @@ def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
             Cell(shape, "pagehaul", "serial", scene=scene),
             Cell(shape, "pagehaul", "parallel", size.cpus, scene=ours),
             Cell(shape, "pagehaul", "parallel", size.cpus, scene=unchanged),
+            Cell(shape, "pagehaul", "parallel", size.cpus, settings=half, scene=ours),
         )
     )
 

@@ -4,13 +4,13 @@
 import statistics
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Annotated, Any
+from typing import Annotated
 
 from pagehaul.bench import captions
-from pagehaul.bench.labels import Table, column_label, column_of, table_of
+from pagehaul.bench.labels import Column, Table, column_label, column_of, table_of, without
 from pagehaul.bench.measure import Measure, Observed
 from pagehaul.bench.part import Part
 from pagehaul.bench.plain import Least
@@ -26,7 +26,7 @@ _WAYS = {"serial": "migratepages", "callers": "plain callers", "parallel": "page
 
 @dataclass(frozen=True)
 class Phase:
-    """What was seen before, during or after the scene.
+    """What was seen before, during or after the scene, or in the window.
 
     requests had a part of their latency in it, in ns; per_second is how many were answered.
     """
@@ -44,9 +44,10 @@ class Serving:
     """What clients saw in all scenes together.
 
     CPU times, in ns, are medians over the scenes: of the server, of the client, of who moved the
-    memory, and of those that helped. left_bytes were on the old node before and after a scene. Each
-    slot of the last one has its middle in us from the start of the scene on, and of requests that
-    were due in it their number, and the latency of half of them, and the longest, in ns.
+    memory, and of those that helped. The window begins with the scene and is as long for all who
+    move memory, however long they take. left_bytes were on the old node before and after a scene.
+    Each slot of the last one has its middle in us from the start of the scene on, and of requests
+    that were due in it their number, and the latency of half of them, and the longest, in ns.
     """
 
     scenes: Annotated[int, Least(1)]
@@ -62,6 +63,7 @@ class Serving:
     before: Phase | None = None
     during: Phase | None = None
     after: Phase | None = None
+    window: Phase | None = None
 
 
 def _phase(
@@ -89,7 +91,7 @@ def _collect(observed: Observed) -> Serving | None:
     if not lines:
         return None
     scenes = sum(len(line["ns"]) for line in lines)
-    spent = {"before": "quiet_ns", "during": "ns", "after": "quiet_ns"}
+    spent = {"before": "before_ns", "during": "ns", "after": "after_ns", "window": "window_ns"}
     phases = {
         name: _phase(
             [line[f"waits_{name}"] for line in lines],
@@ -120,6 +122,7 @@ def _collect(observed: Observed) -> Serving | None:
         phases["before"],
         phases["during"],
         phases["after"],
+        phases["window"],
     )
 
 
@@ -130,22 +133,33 @@ def _check(serving: Serving, name: str) -> None:
 
 
 def _times(row: Row, base: Row | None) -> dict[str, str]:
-    """Return the cells of latencies during the scene, in us, and by those of the baseline."""
+    """Return the cells of latencies in the window, in us, and by those of the baseline.
+
+    The longest is the longest of the scene, too; 99.9% during it stand behind that of the window.
+    """
     ours = MEASURE.of(row)
     theirs = None if base is None else MEASURE.of(base)
     cells = {}
     heads = {"p50_ns": "50%, us", "p99_ns": "99%", "p999_ns": "99.9%", "max_ns": "longest"}
     for field, head in heads.items():
-        ns = getattr(ours and ours.during, field, None)
-        by = getattr(theirs and theirs.during, field, None)
+        ns = getattr(ours and ours.window, field, None)
+        by = getattr(theirs and theirs.window, field, None)
         cells[head] = "" if ns is None else f"{ns / 1000:,.0f}"
         if ns is not None and by and base is not row:
             cells[head] += f" ({ns / by:.2f})"
+    if ours is not None and ours.during is not None:
+        cells["99.9% in scene"] = f"{ours.during.p999_ns / 1000:,.0f}"
     return cells
 
 
+def _without_way(row: Row) -> Column:
+    """Return the column of a row, without who moved, which has a cell of its own."""
+    column = column_of(row)
+    return without(column, [item for item in column.settings if item[0] == "by"])
+
+
 def _rates(serving: Serving) -> str:
-    phases = (serving.before, serving.during, serving.after)
+    phases = (serving.before, serving.during, serving.window)
     return " / ".join(f"{each.per_second / 1000:,.1f}" if each else "-" for each in phases)
 
 
@@ -160,7 +174,7 @@ def _table(part: Part) -> Table:
         lines.append(
             {
                 **case_cells(row, rows, row.condition),
-                "method": column_label(column_of(row)._replace(settings=())),
+                "method": column_label(_without_way(row)),
                 "moved by": row.settings.get("by", _WAYS.get(row.method, row.method)),
                 **times_cells(row, serving.scenes),
                 "scene, ms": f"{row.bytes / row.median_gbps / 1e6:,.1f}",
@@ -174,28 +188,29 @@ def _table(part: Part) -> Table:
     caption = (
         "A server and its client work while memory moves, which is the scene; its length is for "
         f"{rows[0].bytes >> 20:,} MB, as all moved at the same speed. speed: vanilla's in GB/s, "
-        "others by vanilla's. Requests a second before, during and after the scene. Latency in "
-        "microseconds, of requests that were under way during the scene (and by vanilla's; lower "
-        "is better); in an open loop from when a request was due. CPU: time of who moved the "
+        "others by vanilla's. Requests a second before the scene, during it, and in the window, "
+        "which begins with the scene and is as long for all. Latency in microseconds, of requests "
+        "of the window (and by vanilla's; lower is better) and, for 99.9%, of those of the scene; "
+        "in an open loop from when a request was due. CPU: time of who moved the "
         "memory, of those that helped, of the server and of the client during the scene. left: "
         f"what was on the old node before and after. {captions.ran_on(part)}"
     )
     return table_of(captions.title(part), caption, lines)
 
 
-def _during(field: str) -> Any:
+def _in_window(field: str) -> Callable[[Row, Row], Figure | None]:
     def figure(row: Row, base: Row) -> Figure | None:
         ours, theirs = MEASURE.of(row), MEASURE.of(base)
-        if ours is None or theirs is None or ours.during is None or theirs.during is None:
+        if ours is None or theirs is None or ours.window is None or theirs.window is None:
             return None
         unit, per = ("us", 1000.0) if field.endswith("_ns") else ("/s", 1.0)
-        return beside(getattr(ours.during, field), getattr(theirs.during, field), unit, per)
+        return beside(getattr(ours.window, field), getattr(theirs.window, field), unit, per)
 
     return figure
 
 
-LATENCY = Quantity("Latency during the scene, 99.9% (below 1 is better)", _during("p999_ns"))
-REQUESTS = Quantity("Requests a second during it (above 1 is better)", _during("per_second"))
+LATENCY = Quantity("Latency in the window, 99.9% (below 1 is better)", _in_window("p999_ns"))
+REQUESTS = Quantity("Requests a second in it (above 1 is better)", _in_window("per_second"))
 
 
 def _course(row: Row) -> list[tuple[float, float]]:
