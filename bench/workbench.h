@@ -55,6 +55,11 @@ struct service {
 	const char *stored;		/* the answer to a set */
 };
 
+#define MAX_REPS	64
+
+/* workoptions.c */
+void parse_cell(int argc, char **argv, struct cell *cell, struct run *run);
+
 /* service.c */
 #define SOCKET	"/run/workbench.sock"
 
