@@ -17,7 +17,7 @@ from pagehaul.bench.collect import Tally, collect, row_of
 from pagehaul.bench.machines.kinds import SERVING
 from pagehaul.bench.machines.places import Place, parse_lines
 from pagehaul.bench.measure import Observed
-from pagehaul.bench.measures.serving import MEASURE, Phase
+from pagehaul.bench.measures.serving import LATENCY, MEASURE, TIME, Phase
 from pagehaul.bench.plan import turns
 from pagehaul.bench.row import Integrity, Results, Row, compare
 from pagehaul.bench.tables import experiment_table
@@ -125,7 +125,18 @@ def test_latency_is_drawn_over_time_for_all_kernels_in_one() -> None:
     panel = text[text.index("Longest latency of each 2 ms, closed loop") :]
     assert len(re.findall(r'<line class="(?:dash|solid)"', panel)) == 6, "two slots each"
     assert "ms from the start of the scene on" in panel
+    assert ">-0<" not in panel and ">0<" in panel
     assert " ms</text>" in panel and ">off</text>" in panel
+
+
+def test_costs_are_better_if_they_are_lower() -> None:
+    vanilla, _, _, ours, *_ = drained()
+    latency, time = LATENCY.of(ours, vanilla), TIME.of(ours, vanilla)
+    assert latency is not None and latency.ratio == 0.5
+    # In as long a window a tenth as many: those of the fast scene alone, as made up here.
+    assert time is not None and time.ratio == 10.0
+    assert LATENCY.of(replace(ours, seen={}), vanilla) is None
+    assert TIME.of(ours, replace(vanilla, seen={})) is None
 
 
 def test_nothing_is_made_of_a_scene_that_nobody_saw() -> None:

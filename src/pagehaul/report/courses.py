@@ -44,6 +44,7 @@ def _names(drawn: Sequence[Line]) -> dict[float, str]:
     names = {first: "", last: ""}
     at = -(-first // step) * step
     while at <= last:
-        names[at] = f"{at:,.0f}"
+        # There is a zero below zero.
+        names[at] = f"{at + 0.0:,.0f}"
         at += step
     return names

@@ -4,7 +4,7 @@
 import statistics
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated
@@ -198,19 +198,23 @@ def _table(part: Part) -> Table:
     return table_of(captions.title(part), caption, lines)
 
 
-def _in_window(field: str) -> Callable[[Row, Row], Figure | None]:
-    def figure(row: Row, base: Row) -> Figure | None:
-        ours, theirs = MEASURE.of(row), MEASURE.of(base)
-        if ours is None or theirs is None or ours.window is None or theirs.window is None:
-            return None
-        unit, per = ("us", 1000.0) if field.endswith("_ns") else ("/s", 1.0)
-        return beside(getattr(ours.window, field), getattr(theirs.window, field), unit, per)
-
-    return figure
+def _latency(row: Row, base: Row) -> Figure | None:
+    ours, theirs = MEASURE.of(row), MEASURE.of(base)
+    if ours is None or theirs is None or ours.window is None or theirs.window is None:
+        return None
+    return beside(ours.window.p999_ns, theirs.window.p999_ns, "us", 1000)
 
 
-LATENCY = Quantity("Latency in the window, 99.9% (below 1 is better)", _in_window("p999_ns"))
-REQUESTS = Quantity("Requests a second in it (above 1 is better)", _in_window("per_second"))
+def _time(row: Row, base: Row) -> Figure | None:
+    """Return what as many requests take, as all costs are better if they are lower."""
+    ours, theirs = MEASURE.of(row), MEASURE.of(base)
+    if ours is None or theirs is None or ours.window is None or theirs.window is None:
+        return None
+    return beside(theirs.window.per_second, ours.window.per_second)
+
+
+LATENCY = Quantity("Latency in the window, 99.9% (below 1 is better)", _latency)
+TIME = Quantity("Time for as many requests in it (below 1 is better)", _time)
 
 
 def _course(row: Row) -> list[tuple[float, float]]:
@@ -230,7 +234,7 @@ MEASURE: Measure[Serving] = Measure(
     check=_check,
     view=View(
         _table,
-        (SPEED, LATENCY, REQUESTS),
+        (SPEED, LATENCY, TIME),
         course=Course("Longest latency of each 2 ms", "ms", _course),
     ),
     costs=True,
