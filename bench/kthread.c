@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "movebench.h"
+#include "program.h"
 
 /* As /proc has it, in so many characters as fit. */
 #define GRACE_PERIODS		"rcu_exp_gp_kthr"

@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include "mark.h"
@@ -40,46 +39,6 @@ uint64_t mix(uint64_t x)
 	x ^= x >> 27;
 	x *= 0x94d049bb133111ebULL;
 	return x ^ (x >> 31);
-}
-
-/* A number of something may be set that the machine does not have: NAME_live says what it has. */
-static bool have_all(const char *path, const char *wanted)
-{
-	char live[300], text[64];
-
-	snprintf(live, sizeof(live), "%s_live", path);
-	if (read_text(live, text, sizeof(text)) < 0 || !strcmp(text, wanted))
-		return true;
-	fail("%s is %s, not %s", live, text, wanted);
-	return false;
-}
-
-static bool set_knobs(const struct cell *cell)
-{
-	for (int i = 0; i < cell->nr_knobs; i++) {
-		const char *name = cell->knobs[i], *dir = MIGRATE_COPY_DIR;
-		const char *equals = strchr(name, '=');
-		char path[256];
-
-		if (!strncmp(name, SYSCTL_PREFIX, strlen(SYSCTL_PREFIX))) {
-			name += strlen(SYSCTL_PREFIX);
-			dir = SYSCTL_DIR;
-		} else if (!strncmp(name, DEBUG_PREFIX, strlen(DEBUG_PREFIX))) {
-			name += strlen(DEBUG_PREFIX);
-			dir = DEBUG_DIR;
-			if (access(DEBUG_DIR, F_OK) < 0)
-				mount("debugfs", DEBUGFS, "debugfs", 0, NULL);
-		}
-		snprintf(path, sizeof(path), "%s/%.*s", dir, (int)(equals - name), name);
-		if (set_sysfs(path, equals + 1) < 0) {
-			fail("cannot set %s to %s: %s%s", path, equals + 1, strerror(errno),
-			     errno == ENOENT ? " (a kernel without Pagehaul?)" : "");
-			return false;
-		}
-		if (!have_all(path, equals + 1))
-			return false;
-	}
-	return true;
 }
 
 /* --- a cell --- */
@@ -343,7 +302,7 @@ static bool run_cell(const struct cell *cell)
 		end_remaps();
 	ready = !failed() && provide(cell);
 	nr_memory_settings = nr_settings;
-	if (ready && set_knobs(cell)) {
+	if (ready && set_knobs(cell->knobs, cell->nr_knobs)) {
 		ready = !cell->warmups || repeat(cell, false, &outcome);
 		while (ready && !stop && outcome.nr_samples < cell->reps)
 			ready = repeat(cell, true, &outcome);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "knobs.h"
 #include "meter.h"
 #include "program.h"
 #include "waits.h"
@@ -14,15 +15,7 @@
 #define BASE_KB			4UL
 #define BASE_SIZE		(BASE_KB << 10)
 #define MAX_CALLERS		256
-#define MAX_KNOBS		16
 #define MAX_STATUSES		16
-
-/* A knob whose name begins so is a sysctl, or a switch that only some kernels for tests have. */
-#define SYSCTL_PREFIX		"vm."
-#define SYSCTL_DIR		"/proc/sys/vm"
-#define DEBUG_PREFIX		"debug."
-#define DEBUGFS			"/sys/kernel/debug"
-#define DEBUG_DIR		DEBUGFS "/migrate_copy"
 
 struct cell {
 	const char *label;
@@ -124,8 +117,5 @@ void end_remaps(void);
 
 /* options.c */
 void parse_cell(int argc, char **argv, struct cell *cell, struct run *run);
-
-/* kthread.c */
-void place_kernel_threads(void);
 
 #endif

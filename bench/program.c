@@ -29,6 +29,12 @@ bool failed(void)
 	return cell_error[0];
 }
 
+/* What went wrong; empty for nothing. */
+const char *failure(void)
+{
+	return cell_error;
+}
+
 void forget_failure(void)
 {
 	cell_error[0] = '\0';

@@ -41,6 +41,7 @@ extern const char program_name[];
 /* program.c */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool failed(void);
+const char *failure(void);
 void forget_failure(void);
 uint64_t clock_ns(clockid_t clock);
 uint64_t now_ns(void);
@@ -52,6 +53,9 @@ void print_samples(const char *name, const void *samples, unsigned long nr, size
 		   size_t offset);
 void print_integrity(uint64_t bytes_verified, uint64_t mismatches,
 		     const struct counters *counters);
+
+/* kthread.c */
+void place_kernel_threads(void);
 
 /* sysfs.c */
 extern int nr_settings;

@@ -456,6 +456,54 @@ def test_many_pinned_pages_are_not_tried_again() -> None:
     assert folios[1].asked > 3 * asked, "few are"
 
 
+@pytest.mark.parametrize(("complete", "home"), [(True, 0), (True, None), (False, 0)])
+def test_nobody_asks_where_pages_are_if_it_is_known(complete: bool, home: int | None) -> None:
+    """Only of the first pages of huge pages' room is it asked what came along."""
+
+    class Counting(Model):
+        asked_for = 0
+
+        def query(self, addresses: Addresses) -> Status:
+            self.asked_for += len(addresses)
+            return super().query(addresses)
+
+    model = Counting()
+    fill(model, 32 * MB, BASE_PAGE)
+    part = Window(Kind.BASE, BASE_PAGE, ((START, START + 32 * MB),), home)
+    relocator = Relocator(model, Plan((0,), (1,), THP, complete))
+    assert relocator.move_window(part) == Outcome(moved=32 * MB)
+    assert all(folio.node == 1 for folio in model.folio.values())
+    pages = 32 * MB // BASE_PAGE
+    few = pages // 16
+    known = complete and home is not None
+    assert (model.asked_for < few) if known else (pages <= model.asked_for < pages + few)
+
+
+def test_pages_that_stay_are_asked_for_even_where_all_were_on_one_node() -> None:
+    model = Model()
+    folios = fill(model, 8 * MB, BASE_PAGE)
+    folios[5].pinned = folios[1500].shared = True
+    part = Window(Kind.BASE, BASE_PAGE, ((START, START + 8 * MB),), 0)
+    total = Outcome()
+    relocate(Relocator(model, Plan((0,), (1,), THP, True)), iter([part]), 1, total.add)
+    left = Counter({errno.EBUSY: BASE_PAGE, errno.EACCES: BASE_PAGE})
+    assert total == Outcome(moved=8 * MB - 2 * BASE_PAGE, left=left)
+
+
+def test_windows_know_the_only_node_of_their_mappings() -> None:
+    mappings = [
+        Mapping(START, START + 4 * MB, BASE_PAGE, {0: 4 * MB}),
+        Mapping(START + 8 * MB, START + 12 * MB, BASE_PAGE, {0: 2 * MB, 1: 2 * MB}),
+    ]
+
+    class Whole:
+        def present(self, mapping: Mapping) -> Iterator[Regions]:
+            yield regions(Kind.BASE, BASE_PAGE, [(mapping.start, mapping.end)])
+
+    found = list(windows(Whole(), mappings, lambda: 64 * MB, THP))  # type: ignore[arg-type]
+    assert {part.home: part.parts[0][0] for part in found} == {0: START, None: START + 8 * MB}
+
+
 def test_what_a_plan_moves() -> None:
     assert plan((0, 1), (1, 0)).moving == (0, 1)
     assert plan((0, 1), (0, 2)).moving == (1,)

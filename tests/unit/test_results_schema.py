@@ -18,6 +18,7 @@ from pagehaul.bench.measures.faults import Faults
 from pagehaul.bench.measures.hog import Hog
 from pagehaul.bench.measures.reads import Reads
 from pagehaul.bench.measures.remap import Remap
+from pagehaul.bench.measures.serving import Phase, Serving
 from pagehaul.bench.measures.touch import Touch, Touches
 from pagehaul.bench.row import CLOCKS, KERNELS, METHODS, Integrity, Row, Statement
 from pagehaul.errors import PagehaulError
@@ -101,6 +102,8 @@ def test_every_field_is_described() -> None:
         "reads": Reads,
         "hog": Hog,
         "faults": Faults,
+        "serving": Serving,
+        "phase": Phase,
     }
     assert SCHEMA["$defs"].keys() == kinds.keys()
     for name, kind in kinds.items():

@@ -13,6 +13,7 @@ from pagehaul.bench.measures.faults import Faults
 from pagehaul.bench.measures.hog import Hog
 from pagehaul.bench.measures.reads import Reads
 from pagehaul.bench.measures.remap import Remap
+from pagehaul.bench.measures.serving import Phase, Serving
 from pagehaul.bench.measures.touch import Touch, Touches
 from pagehaul.bench.row import Integrity, Results, Row, compare
 
@@ -56,7 +57,7 @@ def _row(experiment: Experiment, cell: Cell, cpus: int, model: str | None) -> Ro
         vs_vanilla_min=None,
         vs_vanilla_max=None,
         counters={"migrate_copy.bytes_engines": cell.channels, "migrate_copy.bytes_caller": 1},
-        settings=dict(cell.settings),
+        settings=cell.told_settings,
         condition=cell.condition,
         channels=cell.channels,
         cpus=cpus,
@@ -69,6 +70,7 @@ def _row(experiment: Experiment, cell: Cell, cpus: int, model: str | None) -> Ro
             remap=Remap(9, ns / 9, ns, ns / 2) if "remap" in cell.asks else None,
             reads=Reads(9, ns / 9, ns / 8, ns / 7) if "reads" in cell.asks else None,
             hog=Hog(9, random.uniform(0.3, 0.6), ns / 99) if "hog" in cell.asks else None,
+            serving=_serving(p99) if "serving" in cell.asks else None,
             pages_moved=cell.shape.bytes / BASE_PAGE if cell.reason else None,
             cpu_ns_per_page=None if cell.reason or cell.load else random.uniform(500, 2000),
             faults=Faults((ns, ns), (ns, ns), (ns / 2, ns / 2), (ns, 1.1 * ns))
@@ -77,3 +79,9 @@ def _row(experiment: Experiment, cell: Cell, cpus: int, model: str | None) -> Ro
         ),
         clock="instructions" if counting else "virtual" if model else "host",
     )
+
+
+def _serving(ns: int) -> Serving:
+    phase = Phase(1000, 50_000.0, 20_000, ns, 2 * ns, 3 * ns)
+    slots = ((-1000.0, 1000.0, 3000.0), (40.0, 30.0, 40.0), (2e4, 3e4, 2e4), (3e4, 3.0 * ns, 3e4))
+    return Serving(2, 1e8, 1e8, 2e8, 3e8, 4096.0, *slots, phase, phase, phase, phase)

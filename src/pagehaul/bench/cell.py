@@ -73,6 +73,33 @@ class Load:
 
 
 @dataclass(frozen=True)
+class Scene:
+    """What workbench does: a server serves while memory moves.
+
+    name is "drain", the server's own memory moves; or "neighbour", that of a process in another
+    cgroup does, neighbour_mb MiB. The server has mb MiB of values and gets `rate` requests a
+    second, whenever they are due, or with 0 the next ones as soon as it has answered. way is who
+    moves: "migratepages", `callers` "callers" of move_pages(2), or the calls of `pagehaul move`. It
+    is named in tables where the method has another one, too.
+    """
+
+    name: str
+    service: str
+    way: str
+    mb: int
+    callers: int = 1
+    rate: int = 0
+    neighbour_mb: int = 0
+    named: bool = False
+
+    def words(self) -> list[str]:
+        """Return the options of workbench for it."""
+        words = [f"--scene={self.name}", f"--service={self.service}", f"--way={self.way}"]
+        words += [f"--mb={self.mb}", f"--callers={self.callers}", f"--rate={self.rate}"]
+        return words + ([f"--neighbour-mb={self.neighbour_mb}"] if self.neighbour_mb else [])
+
+
+@dataclass(frozen=True)
 class Cell:
     """One measurement: a shape moved by one method on one kernel.
 
@@ -86,7 +113,8 @@ class Cell:
     besides, by the names of the measures, and how: Measure.ask() adds to it. settings are knobs
     besides those that make the method. condition names what else differs between cells that are not
     to be compared with each other. With a reason, which movebench knows, the kernel is brought to
-    move the memory. nodes are those between which it moves, None for the machine's own.
+    move the memory; with a scene, workbench does. nodes are those between which it moves, None for
+    the machine's own.
     """
 
     shape: Shape
@@ -100,6 +128,7 @@ class Cell:
     reason: str | None = None
     nodes: tuple[int, int] | None = None
     load: Load | None = None
+    scene: Scene | None = None
     asks: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -118,6 +147,12 @@ class Cell:
         }
 
     @property
+    def told_settings(self) -> dict[str, str]:
+        """Settings by which its row is told from others of the method: knobs, and who moves."""
+        by = {"by": self.scene.way} if self.scene is not None and self.scene.named else {}
+        return {**self.settings, **by}
+
+    @property
     def _engine_knobs(self) -> dict[str, str]:
         if self.method not in ("dma", "hybrid"):
             return {}
@@ -132,7 +167,8 @@ class Cell:
     @property
     def ways(self) -> int:
         """Moves that make one repetition at least: there and back where that can be, else one."""
-        return 2 if self.shape.returns and self.reason is None and self.load is None else 1
+        alone = self.reason is None and self.load is None and self.scene is None
+        return 2 if self.shape.returns and alone else 1
 
     @property
     def callers(self) -> int:

@@ -76,7 +76,7 @@ def row_of(experiment: str, observed: Observed, place: Place) -> Row | None:
         vs_vanilla_min=None,
         vs_vanilla_max=None,
         counters=observed.counters(),
-        settings=dict(cell.settings),
+        settings=cell.told_settings,
         condition=cell.condition,
         channels=cell.channels,
         cpus=place.cpus,

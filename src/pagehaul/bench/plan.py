@@ -77,12 +77,16 @@ def plan_line(
         words = [f"--label={index}", f"--reps={reps}", f"--warmups={warmups}"]
         words += [f"--threads={cell.threads}", f"--mb={max(1, cell.shape.bytes >> 20)}"]
         return " ".join([*words, *cell.load.words(), f"--node={nodes[1]}"])
+    first, second = cell.nodes or nodes
+    knobs = [f"--knob={name}={value}" for name, value in cell.knobs.items()]
+    if cell.scene is not None:
+        words = [f"--label={index}", f"--reps={reps}", f"--from={first}", f"--to={second}"]
+        return " ".join([*words, *cell.scene.words(), *knobs])
     words = [f"--label={index}", f"--folio-kb={cell.shape.folio_kb}"]
     words += [f"--folios={cell.shape.folios}", f"--reps={reps}", f"--warmups={warmups}"]
     words.append(f"--ways={effort.ways(cell)}")
     if least_us := effort.least_us(cell):
         words.append(f"--at-least={least_us}")
-    first, second = cell.nodes or nodes
     words += [f"--callers={cell.callers}", f"--from={first}", f"--to={second}"]
     if cell.shape.hugetlb:
         words.append("--hugetlb")
@@ -91,5 +95,4 @@ def plan_line(
     for measure in MEASURES:
         if measure.name in cell.asks:
             words += measure.words(cell.asks[measure.name])
-    words += [f"--knob={name}={value}" for name, value in cell.knobs.items()]
-    return " ".join(words)
+    return " ".join([*words, *knobs])

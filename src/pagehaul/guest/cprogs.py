@@ -9,7 +9,7 @@ from pagehaul import ui
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
 from pagehaul.kernel.arches import X86_64, Arch
-from pagehaul.paths import REPO, cache_dir, log_dir
+from pagehaul.paths import REPO, cache_dir, lock, log_dir
 
 # Seconds that a directory of small programs may take to compile on a busy machine.
 _TIMEOUT_S = 300.0
@@ -33,7 +33,9 @@ def build_static(directory: Path) -> Path:
     log = log_dir() / f"make-{name}.log"
     log.write_text("", encoding="utf-8")
     command = ["make", "-C", str(directory), f"O={output}"]
-    ui.run_logged(command, log, title=f"Compile {name}", timeout=_TIMEOUT_S)
+    # Another one may want the same programs, and would run those that are half written.
+    with lock(f"programs-{name}"):
+        ui.run_logged(command, log, title=f"Compile {name}", timeout=_TIMEOUT_S)
     return output
 
 

@@ -25,6 +25,11 @@ class Mapping:
     page_size: int  # bytes; of hugetlb pages, else the base page's
     node_bytes: dict[int, int]  # bytes in memory on each node
 
+    @property
+    def only_node(self) -> int | None:
+        """The node that all of its pages were on, None if there are several."""
+        return next(iter(self.node_bytes)) if len(self.node_bytes) == 1 else None
+
     def bytes_on(self, nodes: Iterable[int]) -> int:
         """Bytes of this mapping on `nodes`."""
         return sum(self.node_bytes.get(node, 0) for node in nodes)

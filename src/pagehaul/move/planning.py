@@ -31,8 +31,10 @@ MOST_CALLERS = 8
 
 def make_plan(source: str, destination: str) -> Plan:
     """Check FROM and TO against this machine; raises PagehaulError."""
-    _check_nodes()
-    plan = Plan(parse_nodes(source, "FROM"), parse_nodes(destination, "TO"), thp_size())
+    usable = _check_nodes()
+    sources, destinations = parse_nodes(source, "FROM"), parse_nodes(destination, "TO")
+    complete = set(usable) <= {*sources, *destinations}
+    plan = Plan(sources, destinations, thp_size(), complete)
     if not plan.moving:
         raise PagehaulError(
             f"nothing to do from node {format_nodes(plan.sources)} "

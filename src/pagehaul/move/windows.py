@@ -34,6 +34,7 @@ class Plan:
     sources: tuple[int, ...]
     destinations: tuple[int, ...]
     grain: int
+    complete: bool = False  # no node with memory is missing in both
 
     @property
     def paired(self) -> bool:
@@ -70,6 +71,7 @@ class Window:
     kind: Kind
     page_size: int
     parts: tuple[tuple[int, int], ...]  # [start, end) in bytes
+    home: int | None = None  # the node that all pages were on, if there was only one
 
     @property
     def size(self) -> int:
@@ -99,10 +101,10 @@ def windows(
     A window is cut at multiples of `grain` (the size of a transparent huge page), so that no
     folio lies in two windows, which two threads would then try to move at the same time.
     """
-    cutters: dict[tuple[Kind, int], _Cutter] = {}
+    cutters: dict[tuple[Kind, int, int | None], _Cutter] = {}
     for mapping in mappings:
         for regions in process.present(mapping):
-            key = (regions.kind, regions.page_size)
+            key = (regions.kind, regions.page_size, mapping.only_node)
             if key not in cutters:
                 cutters[key] = _Cutter(*key, limit, max(grain, regions.page_size))
             for start, end in zip(regions.starts.tolist(), regions.ends.tolist(), strict=True):
@@ -115,8 +117,11 @@ def windows(
 class _Cutter:
     """Collects parts of one kind until they are a window."""
 
-    def __init__(self, kind: Kind, page_size: int, limit: Callable[[], int], step: int) -> None:
+    def __init__(
+        self, kind: Kind, page_size: int, home: int | None, limit: Callable[[], int], step: int
+    ) -> None:
         self.parts: list[tuple[int, int]] = []
+        self._home = home
         self._kind = kind
         self._page_size = page_size
         self._limit = limit
@@ -141,7 +146,7 @@ class _Cutter:
 
     def close(self) -> Window:
         """Return the window, and begin another one."""
-        window = Window(self._kind, self._page_size, tuple(self.parts))
+        window = Window(self._kind, self._page_size, tuple(self.parts), self._home)
         self.parts = []
         self._held = 0
         self._most = self._limit()

@@ -158,7 +158,9 @@ def _svg(height: float, name: str, parts: Sequence[str]) -> str:
     )
 
 
-def lines(title: str, drawn: Sequence[Line], names: Mapping[float, str], below: str) -> Panel:
+def lines(
+    title: str, drawn: Sequence[Line], names: Mapping[float, str], below: str, unit: str = "x"
+) -> Panel:
     """Return a panel of lines over places that have names; each line is named at its right end.
 
     Raises ValueError when a line has two figures at one place, which would be a vertical line.
@@ -184,7 +186,7 @@ def lines(title: str, drawn: Sequence[Line], names: Mapping[float, str], below: 
     named = _named(names)
     for tick in ticks(low, high):
         parts.append(_stroke(0, level(tick), 100, level(tick), "one" if tick == 1 else "grid"))
-        parts.append(_text(0, level(tick) + 4, f"{tick:g}x", -6, "end", "tick"))
+        parts.append(_text(0, level(tick) + 4, f"{tick:.4g}{unit}", -6, "end", "tick"))
     for at, name in names.items():
         x = across(at)
         parts.append(_stroke(x, height - 3, x, height, "tick"))

@@ -21,7 +21,7 @@ from pagehaul.bench.quantity import Figure, Quantity, figure, label
 from pagehaul.bench.row import Results, Row
 from pagehaul.bench.tables import view_of
 from pagehaul.bench.views import scaling
-from pagehaul.report import chart
+from pagehaul.report import chart, courses
 from pagehaul.report.chart import Dot, Line, Mark, Panel
 from pagehaul.report.palette import colour
 
@@ -56,6 +56,8 @@ def plot(results: Results, experiment: str) -> str:
         if not quantities:
             return ""
         drawn = [panel for quantity in quantities for panel in _panels(experiment, rows, quantity)]
+        if view.course is not None:
+            drawn += courses.panels(rows, view.course)
         where = f" ({cpus_label(most)}{model})" if most else model
         title = f"{experiment}, by {quantities[0].by}{where}"
         shared = common_settings(columns(rows))

@@ -42,6 +42,9 @@ _HOST_RESERVE_MB = 2048
 # What movebench says when it waits for its first turn.
 _READY = b"movebench: ready"
 
+# Programs that place threads of the kernel.
+_OF_OWN_MACHINES = ("movebench", "workbench")
+
 # How often guests are booted for the same turns, at most, while the emulation brings them down.
 _ATTEMPTS = 3
 
@@ -301,16 +304,16 @@ class _Boot:
         if any("--kind=compile" in line for line in lines):
             return None
         program = self.guests.program
-        files = [program, program.with_name("faultbench")]
-        hog = tools.find_command("stress-ng")
-        files += [Path(hog)] if hog is not None else []
+        files = [program, *(program.with_name(name) for name in ("faultbench", "workbench"))]
+        commands = map(tools.find_command, ("stress-ng", *self.place.kind.commands))
+        files += [Path(command) for command in commands if command is not None]
         return [*files, *built.modules(self.guests.images[kernel])]
 
     def _command(self, kernel: str, guest: Guest, waits_in: Path | None) -> list[str]:
         program = self.guests.program
         name = self.place.kind.program
         command = [str(program.with_name(name)), "--plan=-"]
-        if guest.model is not None and name == program.name:
+        if guest.model is not None and name in _OF_OWN_MACHINES:
             command.append("--own-machine")
         if waits_in is not None:
             command.append(f"--turns={waits_in}")

@@ -16,11 +16,16 @@ _VIRTUAL_QUICK = Effort(1, 1, 320, 1, 2, 3600.0, at_least_us=_LEAST_US)
 _VIRTUAL_FULL = Effort(1, 1, 2048, 2, 3, 8 * 3600.0, at_least_us=2 * _LEAST_US)
 _FAULTS_QUICK = Effort(1, 1, 1, 2, 2, 3600.0)
 _FAULTS_FULL = Effort(1, 1, 1, 5, 5, 4 * 3600.0)
+# A scene is long, and comes out the same each time.
+_VIRTUAL_SERVING = (Effort(1, 1, 1, 1, 1, 2 * 3600.0), Effort(1, 1, 1, 2, 2, 8 * 3600.0))
 _VIRTUAL = (_VIRTUAL_QUICK, _VIRTUAL_FULL)
 _VIRTUAL_FAULTS = (_FAULTS_QUICK, _FAULTS_FULL)
 
 # So little that all of a node can be filled quickly, and compilers have room.
 _FAULTS_MB = 1024
+
+# A node holds the server, or what its neighbour has besides, and room for what moves there.
+_SERVING_MB = 2560
 
 # The caches of two dies have a CPU each besides that of the caller.
 _DIES_CPUS = 4
@@ -55,11 +60,11 @@ class Kind:
     quick and full are how often things are measured there, virtual the same for virtual time. One
     that is counting has one CPU that counts its instructions; if it counts_moves, they are those of
     the move, or of the load, and of nothing besides. program is the benchmark program that runs
-    there. memory_mb is what a guest has in MiB, 0 for what there is room for; with gigantic, a
-    large one has pages of 1 GB as well. least_cpus are those that a guest has at least whose CPUs
-    are threads of the host. shape makes a guest of so many CPUs such a machine, and wrap a command
-    that runs another one there, on Pagehaul's kernel. One that is on_host can be a real machine;
-    why_not says what that lacks otherwise.
+    there, and commands are those of the host that it runs. memory_mb is what a guest has in MiB, 0
+    for what there is room for; with gigantic, a large one has pages of 1 GB as well. least_cpus are
+    those that a guest has at least whose CPUs are threads of the host. shape makes a guest of so
+    many CPUs such a machine, and wrap a command that runs another one there, on Pagehaul's kernel.
+    One that is on_host can be a real machine; why_not says what that lacks otherwise.
     """
 
     name: str
@@ -72,6 +77,7 @@ class Kind:
     memory_mb: int = 0
     gigantic: bool = False
     least_cpus: int = 2
+    commands: tuple[str, ...] = ()
     shape: Callable[[Guest, int], Guest] = _as_it_is
     wrap: Callable[[Kernel, Guest, int, Sequence[str]], list[str]] | None = None
     on_host: bool = False
@@ -148,6 +154,17 @@ FAULT_ICOUNT = Kind(
     why_not=_COUNTED,
 )
 
-KINDS = {
-    kind.name: kind for kind in (PARALLEL, ICOUNT, BUSY_ICOUNT, DIES, DMA, FAULTING, FAULT_ICOUNT)
-}
+# CPUs that run at once, with servers and their clients.
+SERVING = Kind(
+    "serving",
+    Effort(1, 1, 1, 1, 1, 3600.0),
+    Effort(1, 1, 1, 3, 3, 7200.0),
+    program="workbench",
+    memory_mb=_SERVING_MB,
+    virtual=_VIRTUAL_SERVING,
+    commands=("redis-check-rdb", "memcached", "migratepages"),
+    why_not="it disturbs a machine, and needs a guest",
+)
+
+_ALL = (PARALLEL, ICOUNT, BUSY_ICOUNT, DIES, DMA, FAULTING, FAULT_ICOUNT, SERVING)
+KINDS = {kind.name: kind for kind in _ALL}

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A client with several connections, which sends requests to get and to set values
+ * and looks at each answer.
+ *
+ * In a closed loop each connection has one request at a time. In an open loop requests
+ * are due at fixed times, whatever became of those before: a request that waits in the
+ * client because the server stands still has waited since it was due.
+ *
+ * A connection has keys of its own, so that its answers can only have the last value
+ * that it sent. Each word of a value depends on its key, on how often that was set,
+ * and on its place.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "workbench.h"
+
+#define MAX_CONNECTIONS	64
+/* Requests of a connection that have no answer yet. */
+#define MAX_PENDING	1024
+/* While the server is filled, so many are enough to keep it busy. */
+#define FILL_PENDING	16
+#define HEAD_CHARS	128
+
+struct pending {
+	uint64_t due_ns;
+	uint32_t key;
+	uint32_t version;	/* of the value that a get must find */
+	bool set;
+};
+
+struct connection {
+	int fd;
+	unsigned int number;
+	struct pending pending[MAX_PENDING];
+	unsigned int first, nr_pending;
+	char *out, *in;
+	size_t out_at, out_end, in_end;
+	uint64_t seed;
+};
+
+static struct {
+	const struct cell *cell;
+	struct connection connections[MAX_CONNECTIONS];
+	uint32_t *versions;
+	char *value, *expected;
+	uint32_t nr_keys;
+	size_t out_room, in_room;
+	uint64_t next_due_ns, period_ns;
+	unsigned int turn;
+	struct load load;
+	pthread_t thread;
+	clockid_t clock;
+	bool running;
+	volatile bool enough;
+} client;
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9ULL;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebULL;
+	return x ^ (x >> 31);
+}
+
+/* Words that differ from those of all other keys and versions, one after the other. */
+static void make_value(char *value, uint32_t key, uint32_t version)
+{
+	uint64_t word = mix((uint64_t)key << 32 | version), *words = (uint64_t *)value;
+
+	for (size_t i = 0; i < client.cell->value_bytes / sizeof(word); i++)
+		words[i] = word + i * 0x9e3779b97f4a7c15ULL;
+}
+
+static void name_key(char *key, uint32_t number)
+{
+	snprintf(key, KEY_CHARS + 1, "key:%08u", number);
+}
+
+static void send_request(struct connection *c, uint32_t key, bool set, uint64_t due_ns)
+{
+	const struct service *service = client.cell->service;
+	struct pending *pending = &c->pending[(c->first + c->nr_pending++) % MAX_PENDING];
+	char name[KEY_CHARS + 1];
+
+	if (c->out_at == c->out_end)
+		c->out_at = c->out_end = 0;
+	name_key(name, key);
+	if (set) {
+		make_value(client.value, key, ++client.versions[key]);
+		c->out_end += service->set(c->out + c->out_end, name, client.value,
+					   client.cell->value_bytes);
+	} else {
+		c->out_end += service->get(c->out + c->out_end, name);
+	}
+	*pending = (struct pending) { due_ns, key, client.versions[key], set };
+}
+
+/* Whether there is room for one more request. */
+static bool has_room(struct connection *c, unsigned int most)
+{
+	size_t needed = client.cell->value_bytes + HEAD_CHARS;
+
+	if (c->nr_pending >= most)
+		return false;
+	if (client.out_room - c->out_end < needed && c->out_at) {
+		memmove(c->out, c->out + c->out_at, c->out_end - c->out_at);
+		c->out_end -= c->out_at;
+		c->out_at = 0;
+	}
+	return client.out_room - c->out_end >= needed;
+}
+
+static bool flush(struct connection *c)
+{
+	while (c->out_at < c->out_end) {
+		ssize_t sent = write(c->fd, c->out + c->out_at, c->out_end - c->out_at);
+
+		if (sent < 0 && errno == EAGAIN)
+			return true;
+		if (sent <= 0) {
+			fail("the server does not listen: %s", strerror(errno));
+			return false;
+		}
+		c->out_at += sent;
+	}
+	return true;
+}
+
+static void note(const struct pending *pending, uint64_t now)
+{
+	struct load *load = &client.load;
+
+	if (load->nr == load->room) {
+		size_t room = load->room ? 2 * load->room : 1 << 16;
+		struct request *more = realloc(load->requests, room * sizeof(*more));
+
+		if (!more) {
+			fail("out of memory");
+			return;
+		}
+		load->requests = more;
+		load->room = room;
+	}
+	load->requests[load->nr++] = (struct request) { pending->due_ns, now };
+}
+
+/* The length of the answer that is due, which is in client.expected. */
+static size_t expect(const struct pending *pending)
+{
+	const struct service *service = client.cell->service;
+	char key[KEY_CHARS + 1];
+	size_t length, head;
+
+	if (pending->set) {
+		length = strlen(service->stored);
+		memcpy(client.expected, service->stored, length);
+		return length;
+	}
+	name_key(key, pending->key);
+	length = client.cell->value_bytes;
+	head = service->head(client.expected, key, length);
+	make_value(client.value, pending->key, pending->version);
+	memcpy(client.expected + head, client.value, length);
+	strcpy(client.expected + head + length, service->tail);
+	return head + length + strlen(service->tail);
+}
+
+/* The length of an answer, without its content. */
+static size_t answer_length(const struct pending *pending)
+{
+	const struct service *service = client.cell->service;
+	char head[HEAD_CHARS], key[KEY_CHARS + 1];
+
+	if (pending->set)
+		return strlen(service->stored);
+	name_key(key, pending->key);
+	return service->head(head, key, client.cell->value_bytes) + client.cell->value_bytes +
+	       strlen(service->tail);
+}
+
+/* Looks at all answers that have come whole. After a wrong one nothing can be told any more. */
+static bool take_answers(struct connection *c, bool noted)
+{
+	ssize_t got = read(c->fd, c->in + c->in_end, client.in_room - c->in_end);
+	uint64_t now = now_ns();
+	size_t at = 0;
+
+	if (got < 0 && errno == EAGAIN)
+		return true;
+	if (got <= 0) {
+		fail("the server has ended");
+		return false;
+	}
+	c->in_end += got;
+	while (c->nr_pending) {
+		struct pending *pending = &c->pending[c->first];
+		size_t length = answer_length(pending);
+
+		if (c->in_end - at < length)
+			break;
+		expect(pending);
+		if (memcmp(c->in + at, client.expected, length)) {
+			client.load.wrong++;
+			fail("a wrong answer for key %u: %.32s", pending->key, c->in + at);
+			return false;
+		}
+		client.load.checked += pending->set ? 0 : client.cell->value_bytes;
+		if (noted)
+			note(pending, now);
+		at += length;
+		c->first = (c->first + 1) % MAX_PENDING;
+		c->nr_pending--;
+	}
+	memmove(c->in, c->in + at, c->in_end - at);
+	c->in_end -= at;
+	return !failed();
+}
+
+static uint32_t next_key(struct connection *c)
+{
+	unsigned int step = client.cell->connections;
+
+	c->seed = mix(c->seed + 0x9e3779b97f4a7c15ULL);
+	return c->seed % (client.nr_keys / step) * step + c->number;
+}
+
+static void send_any(struct connection *c, uint64_t due_ns)
+{
+	uint32_t key = next_key(c);
+
+	send_request(c, key, (c->seed >> 40) % 100 < client.cell->sets, due_ns);
+}
+
+/* Sends what is due; returns the time until more will be, none in a closed loop. */
+static uint64_t send_due(uint64_t now)
+{
+	if (!client.period_ns) {
+		for (unsigned int i = 0; i < client.cell->connections; i++)
+			if (!client.connections[i].nr_pending)
+				send_any(&client.connections[i], now);
+		return UINT64_MAX;
+	}
+	while (client.next_due_ns <= now) {
+		struct connection *c = &client.connections[client.turn];
+
+		if (!has_room(c, MAX_PENDING))
+			return UINT64_MAX;
+		send_any(c, client.next_due_ns);
+		client.next_due_ns += client.period_ns;
+		client.turn = (client.turn + 1) % client.cell->connections;
+	}
+	return client.next_due_ns - now;
+}
+
+/* Sends what is ready, and waits for answers. */
+static bool exchange(uint64_t most_ns, bool noted)
+{
+	struct timespec time = { most_ns / 1000000000, most_ns % 1000000000 };
+	struct pollfd fds[MAX_CONNECTIONS];
+	unsigned int nr = client.cell->connections;
+
+	for (unsigned int i = 0; i < nr; i++) {
+		struct connection *c = &client.connections[i];
+
+		if (!flush(c))
+			return false;
+		fds[i] = (struct pollfd) { c->fd, POLLIN, 0 };
+		if (c->out_at < c->out_end)
+			fds[i].events |= POLLOUT;
+	}
+	if (ppoll(fds, nr, most_ns == UINT64_MAX ? NULL : &time, NULL) < 0 && errno != EINTR) {
+		fail("ppoll: %s", strerror(errno));
+		return false;
+	}
+	for (unsigned int i = 0; i < nr; i++)
+		if (fds[i].revents & (POLLIN | POLLHUP | POLLERR) &&
+		    !take_answers(&client.connections[i], noted))
+			return false;
+	return true;
+}
+
+static unsigned int nr_pending(void)
+{
+	unsigned int sum = 0;
+
+	for (unsigned int i = 0; i < client.cell->connections; i++)
+		sum += client.connections[i].nr_pending;
+	return sum;
+}
+
+/* Until somebody says that it is enough, and everything has been answered. */
+static void *serve(void *unused)
+{
+	(void)unused;
+	/* Else a sleep may last 50 us longer than it should. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	client.next_due_ns = now_ns();
+	while (!failed() && (!client.enough || nr_pending())) {
+		uint64_t most = client.enough ? UINT64_MAX : send_due(now_ns());
+
+		if (!exchange(most, true))
+			break;
+	}
+	return NULL;
+}
+
+static bool open_connections(const struct cell *cell)
+{
+	client.cell = cell;
+	client.period_ns = cell->rate ? 1000000000 / cell->rate : 0;
+	client.turn = 0;
+	client.nr_keys = (cell->mb << 20) / cell->value_bytes / cell->connections *
+			 cell->connections;
+	client.out_room = FILL_PENDING * (cell->value_bytes + HEAD_CHARS);
+	client.in_room = 4 * (cell->value_bytes + HEAD_CHARS);
+	if (!client.versions) {
+		client.versions = calloc(client.nr_keys, sizeof(*client.versions));
+		client.value = malloc(cell->value_bytes);
+		client.expected = malloc(cell->value_bytes + 2 * HEAD_CHARS);
+		if (!client.versions || !client.value || !client.expected) {
+			fail("out of memory");
+			return false;
+		}
+	}
+	for (unsigned int i = 0; i < cell->connections; i++) {
+		struct connection *c = &client.connections[i];
+
+		if (c->out)
+			continue;	/* It is there since the server was filled. */
+		*c = (struct connection) {
+			.fd = connect_server(), .number = i, .seed = i + 1,
+			.out = malloc(client.out_room), .in = malloc(client.in_room),
+		};
+		if (c->fd < 0 || fcntl(c->fd, F_SETFL, O_NONBLOCK) < 0 || !c->out || !c->in) {
+			fail("cannot connect to the server: %s", strerror(errno));
+			return false;
+		}
+	}
+	return true;
+}
+
+void close_connections(void)
+{
+	for (unsigned int i = 0; i < MAX_CONNECTIONS; i++) {
+		struct connection *c = &client.connections[i];
+
+		if (!c->out)
+			continue;
+		close(c->fd);
+		free(c->out);
+		free(c->in);
+		*c = (struct connection) { .fd = -1 };
+	}
+	free(client.versions);
+	free(client.value);
+	free(client.expected);
+	client.versions = NULL;
+	client.value = client.expected = NULL;
+}
+
+/* Sets each key once. */
+bool fill_server(const struct cell *cell)
+{
+	if (!open_connections(cell))
+		return false;
+	for (uint32_t key = 0; key < client.nr_keys || nr_pending();) {
+		for (; key < client.nr_keys; key++) {
+			struct connection *c = &client.connections[key % cell->connections];
+
+			if (!has_room(c, FILL_PENDING))
+				break;
+			send_request(c, key, true, 0);
+		}
+		if (!exchange(UINT64_MAX, false))
+			return false;
+	}
+	return true;
+}
+
+bool start_load(const struct cell *cell)
+{
+	if (!open_connections(cell))
+		return false;
+	client.load.nr = client.load.wrong = client.load.checked = 0;
+	client.enough = false;
+	if (pthread_create(&client.thread, NULL, serve, NULL)) {
+		fail("cannot start a thread");
+		return false;
+	}
+	client.running = true;
+	pthread_getcpuclockid(client.thread, &client.clock);
+	return true;
+}
+
+/* CPU time of the client so far. */
+uint64_t load_cpu_ns(void)
+{
+	return client.running ? clock_ns(client.clock) : 0;
+}
+
+const struct load *end_load(void)
+{
+	client.enough = true;
+	pthread_join(client.thread, NULL);
+	client.running = false;
+	return &client.load;
+}

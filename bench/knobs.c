@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The kernel's knobs, as a cell wants them. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "knobs.h"
+#include "program.h"
+
+/* A number of something may be set that the machine does not have: NAME_live says what it has. */
+static bool have_all(const char *path, const char *wanted)
+{
+	char live[300], text[64];
+
+	snprintf(live, sizeof(live), "%s_live", path);
+	if (read_text(live, text, sizeof(text)) < 0 || !strcmp(text, wanted))
+		return true;
+	fail("%s is %s, not %s", live, text, wanted);
+	return false;
+}
+
+/* Sets @nr knobs, each "NAME=VALUE". */
+bool set_knobs(const char *const *knobs, int nr)
+{
+	for (int i = 0; i < nr; i++) {
+		const char *name = knobs[i], *dir = MIGRATE_COPY_DIR;
+		const char *equals = strchr(name, '=');
+		char path[256];
+
+		if (!strncmp(name, SYSCTL_PREFIX, strlen(SYSCTL_PREFIX))) {
+			name += strlen(SYSCTL_PREFIX);
+			dir = SYSCTL_DIR;
+		} else if (!strncmp(name, DEBUG_PREFIX, strlen(DEBUG_PREFIX))) {
+			name += strlen(DEBUG_PREFIX);
+			dir = DEBUG_DIR;
+			if (access(DEBUG_DIR, F_OK) < 0)
+				mount("debugfs", DEBUGFS, "debugfs", 0, NULL);
+		}
+		snprintf(path, sizeof(path), "%s/%.*s", dir, (int)(equals - name), name);
+		if (set_sysfs(path, equals + 1) < 0) {
+			fail("cannot set %s to %s: %s%s", path, equals + 1, strerror(errno),
+			     errno == ENOENT ? " (a kernel without Pagehaul?)" : "");
+			return false;
+		}
+		if (!have_all(path, equals + 1))
+			return false;
+	}
+	return true;
+}

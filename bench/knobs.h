@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The kernel's knobs, as a cell wants them. */
+#ifndef KNOBS_H
+#define KNOBS_H
+
+#include <stdbool.h>
+
+#define MAX_KNOBS		16
+
+/* A knob whose name begins so is a sysctl, or a switch that only some kernels for tests have. */
+#define SYSCTL_PREFIX		"vm."
+#define SYSCTL_DIR		"/proc/sys/vm"
+#define DEBUG_PREFIX		"debug."
+#define DEBUGFS			"/sys/kernel/debug"
+#define DEBUG_DIR		DEBUGFS "/migrate_copy"
+
+bool set_knobs(const char *const *knobs, int nr);
+
+#endif

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The server: started on the CPUs of the node where its memory is to be, and ended. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "workbench.h"
+
+#define START_S		30
+#define LOOK_NS		(5 * 1000 * 1000)
+
+pid_t server;
+
+/* This process runs, and therefore has its memory, on one node. */
+void stay_on(unsigned long node)
+{
+	char path[64], text[256], *at = text;
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%lu/cpulist", node);
+	if (read_text(path, text, sizeof(text)) < 0)
+		return;
+	while (*at) {
+		unsigned long first = strtoul(at, &at, 10), last = first;
+
+		if (*at == '-')
+			last = strtoul(at + 1, &at, 10);
+		for (; first <= last; first++)
+			CPU_SET(first, &cpus);
+		at += *at == ',';
+	}
+	if (CPU_COUNT(&cpus) && sched_setaffinity(0, sizeof(cpus), &cpus) < 0)
+		perror("workbench: sched_setaffinity");
+}
+
+static void run_server(const struct cell *cell)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	/* Nobody else would end it if this program died. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* What is large enough for a huge page would get one, where the machine is set so. */
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+	stay_on(cell->from);
+	dup2(null, STDIN_FILENO);
+	/* Whatever it says is no line of JSON. */
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	execv(cell->service->program, cell->service->argv);
+	fprintf(stderr, "workbench: %s: %s\n", cell->service->program, strerror(errno));
+	_exit(127);
+}
+
+int connect_server(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = SOCKET };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+bool start_server(const struct cell *cell)
+{
+	const struct timespec pause = { .tv_nsec = LOOK_NS };
+	uint64_t deadline = now_ns() + START_S * NS_OF_S;
+
+	unlink(SOCKET);
+	server = fork();
+	if (!server)
+		run_server(cell);
+	if (server < 0) {
+		server = 0;
+		fail("cannot start a process: %s", strerror(errno));
+		return false;
+	}
+	while (now_ns() < deadline) {
+		int fd = connect_server();
+
+		if (fd >= 0) {
+			close(fd);
+			return true;
+		}
+		if (waitpid(server, NULL, WNOHANG) == server) {
+			server = 0;
+			fail("%s ended: is it installed?", cell->service->name);
+			return false;
+		}
+		nanosleep(&pause, NULL);
+	}
+	end_server();
+	fail("%s cannot be reached after %d s", cell->service->name, START_S);
+	return false;
+}
+
+void end_server(void)
+{
+	if (server) {
+		kill(server, SIGKILL);
+		waitpid(server, NULL, 0);
+	}
+	server = 0;
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Servers, and their languages.
+ *
+ * Debian's redis-server is a link to a program of the package redis-tools, which
+ * starts no service where it is installed: its name decides what it is.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "workbench.h"
+
+static size_t redis_set(char *text, const char *key, const char *value, size_t length)
+{
+	int head = sprintf(text, "*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%zu\r\n", KEY_CHARS, key, length);
+
+	memcpy(text + head, value, length);
+	memcpy(text + head + length, "\r\n", 2);
+	return head + length + 2;
+}
+
+static size_t redis_get(char *text, const char *key)
+{
+	return sprintf(text, "*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n", KEY_CHARS, key);
+}
+
+static size_t redis_head(char *text, const char *key, size_t length)
+{
+	(void)key;
+	return sprintf(text, "$%zu\r\n", length);
+}
+
+static char *const redis_argv[] = {
+	"redis-server", "--port", "0", "--unixsocket", SOCKET, "--save", "", "--appendonly", "no",
+	"--loglevel", "warning", NULL,
+};
+
+static const struct service redis = {
+	.name = "redis",
+	.program = "/usr/bin/redis-check-rdb",
+	.argv = redis_argv,
+	.set = redis_set,
+	.get = redis_get,
+	.head = redis_head,
+	.tail = "\r\n",
+	.stored = "+OK\r\n",
+};
+
+static size_t memcached_set(char *text, const char *key, const char *value, size_t length)
+{
+	int head = sprintf(text, "set %s 0 0 %zu\r\n", key, length);
+
+	memcpy(text + head, value, length);
+	memcpy(text + head + length, "\r\n", 2);
+	return head + length + 2;
+}
+
+static size_t memcached_get(char *text, const char *key)
+{
+	return sprintf(text, "get %s\r\n", key);
+}
+
+static size_t memcached_head(char *text, const char *key, size_t length)
+{
+	return sprintf(text, "VALUE %s 0 %zu\r\n", key, length);
+}
+
+static char *const memcached_argv[] = {
+	"memcached", "-u", "root", "-s", SOCKET, "-m", "2048", "-t", "2", NULL,
+};
+
+static const struct service memcached = {
+	.name = "memcached",
+	.program = "/usr/bin/memcached",
+	.argv = memcached_argv,
+	.set = memcached_set,
+	.get = memcached_get,
+	.head = memcached_head,
+	.tail = "\r\nEND\r\n",
+	.stored = "STORED\r\n",
+};
+
+const struct service *find_service(const char *name)
+{
+	static const struct service *const services[] = { &redis, &memcached };
+
+	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)
+		if (!strcmp(services[i]->name, name))
+			return services[i];
+	return NULL;
+}

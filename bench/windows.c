@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What `pagehaul move` does, for guests without Python: the same calls in the same
+ * order, for windows of the same size, see src/pagehaul/move/relocate.py. Only the time
+ * that Python takes between them is not there.
+ */
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "workbench.h"
+
+/* Pagehaul's kernel: several CPUs may move the pages of one call. */
+#define MOVE_MT			(1L << 15)
+
+#define HUGE_SIZE		(2UL << 20)
+#define SMALLEST_WINDOW		(8UL << 20)
+#define LARGEST_WINDOW		(128UL << 20)
+#define TRIES			3
+
+struct work {
+	const struct move *move;
+	struct pages pages;
+	size_t window;			/* pages of one */
+	bool known;			/* all pages are on the old node */
+	long flags;
+	atomic_size_t next;		/* page of the next window */
+	pthread_mutex_t lock;		/* of what follows */
+	struct pages busy;		/* to be tried again */
+};
+
+/* Some pages that are all on the old node, and why they have not moved: an errno. */
+struct window {
+	struct work *work;
+	struct pages pages;
+	int *cause;
+	bool *arrived;			/* is known of a page */
+	struct pages chosen;		/* those that a call names */
+	size_t *index;			/* their places in @pages */
+};
+
+static uint64_t huge_of(const void *address)
+{
+	return (uintptr_t)address / HUGE_SIZE;
+}
+
+static size_t alignment_of(const void *address)
+{
+	return (uintptr_t)address & -(uintptr_t)address;
+}
+
+static void choose(struct window *window, size_t index)
+{
+	window->index[window->chosen.nr] = index;
+	window->chosen.addresses[window->chosen.nr++] = window->pages.addresses[index];
+}
+
+/* Moves what was chosen. */
+static void move_chosen(struct window *window)
+{
+	struct pages *chosen = &window->chosen;
+
+	bool all = call_move_pages(window->work->move, chosen, window->work->flags) == 0;
+
+	for (size_t i = 0; i < chosen->nr; i++) {
+		if (all && chosen->status[i] == (int)window->work->move->to)
+			window->arrived[window->index[i]] = true;
+		if (chosen->status[i] < 0 && chosen->status[i] != STATUS_UNSET)
+			window->cause[window->index[i]] = -chosen->status[i];
+	}
+}
+
+/*
+ * The best aligned page of each huge page's room goes first: it tells how large folios
+ * are. Returns the number of those that arrived, in @heads.
+ */
+static size_t move_heads(struct window *window, bool *is_head, void **heads)
+{
+	const struct pages *pages = &window->pages;
+	size_t best = 0, nr = 0;
+
+	window->chosen.nr = 0;
+	for (size_t i = 0; i <= pages->nr; i++) {
+		if (i && (i == pages->nr ||
+			  huge_of(pages->addresses[i]) != huge_of(pages->addresses[best]))) {
+			is_head[best] = true;
+			choose(window, best);
+			best = i;
+		} else if (i < pages->nr && alignment_of(pages->addresses[i]) >
+			   alignment_of(pages->addresses[best])) {
+			best = i;
+		}
+	}
+	move_chosen(window);
+	if (!keep_on(window->work->move->pid, &window->chosen, window->work->move->to))
+		return 0;
+	for (; nr < window->chosen.nr; nr++)
+		heads[nr] = window->chosen.addresses[nr];
+	return nr;
+}
+
+/* The place of a page in a window, its number of pages if it is not there. */
+static size_t find(const struct pages *pages, const void *address)
+{
+	size_t low = 0, high = pages->nr;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (pages->addresses[middle] < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < pages->nr && pages->addresses[low] == address ? low : pages->nr;
+}
+
+/* Whether a page that was not named has come along, @reach bytes from one that was. */
+static bool came_along(struct window *window, const bool *is_head, void **heads, size_t nr,
+		       size_t reach)
+{
+	window->chosen.nr = 0;
+	for (size_t i = 0; i < 2 * nr; i++) {
+		char *head = heads[i / 2];
+		size_t place = find(&window->pages, i % 2 ? head - reach : head + reach);
+
+		if (place < window->pages.nr && !is_head[place] &&
+		    window->chosen.nr < window->pages.nr)
+			choose(window, place);
+	}
+	return keep_on(window->work->move->pid, &window->chosen, window->work->move->to) &&
+	       window->chosen.nr;
+}
+
+static size_t largest_folio(struct window *window, const bool *is_head, void **heads, size_t nr)
+{
+	for (size_t size = HUGE_SIZE; size > BASE_SIZE; size /= 2)
+		if (came_along(window, is_head, heads, nr, size / 2))
+			return size < HUGE_SIZE ? 2 * size : size;
+	return BASE_SIZE;
+}
+
+/* No two pages of a folio may be named at once: those of one alignment after the other. */
+static void move_rest(struct window *window, const bool *is_head, size_t largest)
+{
+	for (size_t size = largest; size >= BASE_SIZE; size /= 2) {
+		window->chosen.nr = 0;
+		for (size_t i = 0; i < window->pages.nr; i++) {
+			size_t alignment = alignment_of(window->pages.addresses[i]);
+
+			if (!is_head[i] && (largest == BASE_SIZE ||
+			    (alignment > largest ? largest : alignment) == size))
+				choose(window, i);
+		}
+		move_chosen(window);
+	}
+}
+
+/*
+ * Where nothing says that a page has arrived, it is asked for. Those that are still on
+ * the old node are busy, if nothing else was told of them.
+ */
+static void note_busy(struct window *window)
+{
+	const struct move *move = window->work->move;
+
+	window->chosen.nr = 0;
+	for (size_t i = 0; i < window->pages.nr; i++)
+		if (!window->arrived[i] && (!window->cause[i] || window->cause[i] == EBUSY))
+			choose(window, i);
+	if (!keep_on(move->pid, &window->chosen, move->from))
+		return;
+	pthread_mutex_lock(&window->work->lock);
+	for (size_t i = 0; i < window->chosen.nr; i++)
+		add_pages(&window->work->busy, window->chosen.addresses[i], 1);
+	pthread_mutex_unlock(&window->work->lock);
+}
+
+static void move_window(struct work *work, struct pages pages)
+{
+	size_t nr = pages.nr, largest;
+	bool *is_head = calloc(nr, sizeof(*is_head));
+	void **heads = calloc(nr, sizeof(*heads));
+	struct window window = {
+		.work = work, .pages = pages, .cause = calloc(nr, sizeof(int)),
+		.arrived = calloc(nr, sizeof(bool)),
+		.chosen = { calloc(nr, sizeof(void *)), calloc(nr, sizeof(int)), 0, nr },
+		.index = calloc(nr, sizeof(size_t)),
+	};
+
+	if (!is_head || !heads || !window.cause || !window.arrived || !window.chosen.addresses ||
+	    !window.chosen.status || !window.index)
+		fail("out of memory");
+	else if ((work->known || keep_on(work->move->pid, &window.pages, work->move->from)) &&
+		 window.pages.nr) {
+		nr = move_heads(&window, is_head, heads);
+		largest = largest_folio(&window, is_head, heads, nr);
+		move_rest(&window, is_head, largest);
+		note_busy(&window);
+	}
+	free(is_head);
+	free(heads);
+	free(window.cause);
+	free(window.arrived);
+	free(window.index);
+	free_pages(&window.chosen);
+}
+
+/* Takes the next pages, so many that no folio is in two windows. */
+static struct pages next_window(struct work *work)
+{
+	const struct pages *all = &work->pages;
+	size_t first = work->next, end;
+
+	do {
+		end = first + work->window;
+		if (end > all->nr)
+			end = all->nr;
+		while (end < all->nr &&
+		       huge_of(all->addresses[end]) == huge_of(all->addresses[end - 1]))
+			end++;
+	} while (!atomic_compare_exchange_weak(&work->next, &first, end));
+	return (struct pages) {
+		all->addresses + first, all->status + first, end - first, end - first,
+	};
+}
+
+static void *move_windows(void *argument)
+{
+	struct work *work = *(struct work **)argument;
+
+	while (!failed()) {
+		struct pages pages = next_window(work);
+
+		if (!pages.nr)
+			break;
+		move_window(work, pages);
+	}
+	return NULL;
+}
+
+static bool move_all(struct work *work, size_t total)
+{
+	unsigned long callers = work->move->callers;
+	size_t bytes = total * BASE_SIZE / (4 * callers);
+	struct work *each[MAX_CALLERS];
+
+	for (unsigned long i = 0; i < callers; i++)
+		each[i] = work;
+	bytes = bytes < SMALLEST_WINDOW ? SMALLEST_WINDOW : bytes;
+	work->window = (bytes > LARGEST_WINDOW ? LARGEST_WINDOW : bytes) / BASE_SIZE;
+	work->next = 0;
+	return run_threads(move_windows, each, sizeof(each[0]), callers);
+}
+
+static bool is_helped(pid_t pid)
+{
+	return syscall(SYS_move_pages, (long)pid, 0UL, NULL, NULL, NULL,
+		       MPOL_MF_MOVE | MOVE_MT) == 0;
+}
+
+/* Mappings whose pages are all on the old node, and the others, of which each page is asked for. */
+static void move_first(struct work *work)
+{
+	static struct mappings mappings;
+	const struct move *move = work->move;
+	struct pages others = { .nr = 0 };
+
+	/* It is read a first time to know how much there is. */
+	if (!find_mappings(move->pid, move->from, &mappings) ||
+	    !find_mappings(move->pid, move->from, &mappings) ||
+	    !find_pages(move->pid, &work->pages, &mappings, false) ||
+	    !find_pages(move->pid, &others, &mappings, true))
+		return;
+	work->known = true;
+	if (move_all(work, work->pages.nr + others.nr)) {
+		free_pages(&work->pages);
+		work->pages = others;
+		work->known = false;
+		move_all(work, others.nr);
+	}
+}
+
+bool move_as_pagehaul(const struct move *move)
+{
+	static const long pauses_ms[TRIES] = { 20, 100, 500 };
+	struct work work = {
+		.move = move, .flags = is_helped(move->pid) ? MOVE_MT : 0,
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+	};
+
+	move_first(&work);
+	for (int try = 0; try < TRIES && work.busy.nr && !failed(); try++) {
+		const struct timespec pause = { .tv_nsec = pauses_ms[try] * NS_OF_MS };
+
+		nanosleep(&pause, NULL);
+		free_pages(&work.pages);
+		work.pages = work.busy;
+		work.busy = (struct pages) { .nr = 0 };
+		move_all(&work, work.pages.nr);
+	}
+	free_pages(&work.pages);
+	free_pages(&work.busy);
+	return !failed();
+}

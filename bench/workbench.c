@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * workbench - real servers, and what their clients see while memory moves
+ *
+ * A cell has a server, a client that keeps it busy, and a scene: something that
+ * moves memory while they work. A plan has the options of one cell a line. A
+ * server outlives a cell where the next one wants the same. One line of JSON is
+ * printed for each cell, as movebench prints them.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "turns.h"
+#include "workbench.h"
+
+/* After it the client has its pace. */
+#define WARM_NS		(20 * NS_OF_MS)
+/* Callers that bring the memory back; nobody measures them. */
+#define RETURN_CALLERS	8
+
+const char program_name[] = "workbench";
+
+/* What was seen of one scene. */
+struct sample {
+	uint64_t ns;
+	uint64_t cpu_ns;	/* CPU time of who moved the memory */
+	uint64_t server_ns;	/* that of the server, during the scene */
+	uint64_t client_ns;
+	uint64_t moved_bytes, left_bytes;
+	uint64_t before_ns;
+	uint64_t after_ns;
+	uint64_t window_ns;
+	uint64_t done[PHASES];	/* answers */
+};
+
+struct outcome {
+	struct sample samples[MAX_REPS];
+	unsigned long nr;
+	struct seen seen;
+	struct counters counters;
+	uint64_t checked, wrong;
+	struct span span;	/* of the last scene */
+	const struct load *load;
+};
+
+static struct cell served;	/* what the server is for */
+
+static void end_all(void)
+{
+	if (!served.service)
+		return;
+	end_mover();
+	served.scene->end();
+	close_connections();
+	end_server();
+	served.service = NULL;
+}
+
+static bool same_server(const struct cell *cell)
+{
+	return served.service == cell->service && served.scene == cell->scene &&
+	       served.mb == cell->mb && served.value_bytes == cell->value_bytes &&
+	       served.connections == cell->connections && served.from == cell->from &&
+	       served.neighbour_mb == cell->neighbour_mb;
+}
+
+static bool provide(const struct cell *cell)
+{
+	if (same_server(cell))
+		return true;
+	end_all();
+	if (!start_server(cell))
+		return false;
+	served = *cell;
+	return cell->scene->prepare(cell) && fill_server(cell);
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	const struct timespec time = { ns / NS_OF_S, ns % NS_OF_S };
+
+	nanosleep(&time, NULL);
+}
+
+static void sleep_until(uint64_t ns)
+{
+	uint64_t now = now_ns();
+
+	if (now < ns)
+		sleep_ns(ns - now);
+}
+
+static uint64_t server_cpu_ns(void)
+{
+	clockid_t clock;
+
+	return clock_getcpuclockid(server, &clock) ? 0 : clock_ns(clock);
+}
+
+/* Of the pages that were on the node before, how many are still there, and how many moved. */
+static bool count_moved(const struct cell *cell, struct pages *pages, struct sample *sample)
+{
+	size_t before = pages->nr;
+
+	if (!keep_on(cell->scene->target(), pages, cell->from))
+		return false;
+	sample->left_bytes = pages->nr * BASE_SIZE;
+	sample->moved_bytes = (before - pages->nr) * BASE_SIZE;
+	if (pages->nr > before / 10)
+		fail("%zu of %zu pages did not move", pages->nr, before);
+	return !failed();
+}
+
+static bool play(const struct cell *cell, struct sample *sample, struct span *span)
+{
+	struct move move = { cell->scene->target(), cell->from, cell->to, cell->callers };
+	uint64_t server_ns, client_ns;
+	struct moved moved;
+
+	span->begin_ns = now_ns();
+	sleep_ns(cell->quiet_ms * NS_OF_MS);
+	server_ns = server_cpu_ns();
+	client_ns = load_cpu_ns();
+	if (!run_mover(cell->way, &move, &moved))
+		return false;
+	sample->server_ns = server_cpu_ns() - server_ns;
+	sample->client_ns = load_cpu_ns() - client_ns;
+	span->scene_ns = moved.begin_ns;
+	span->scene_end_ns = moved.end_ns;
+	span->window_end_ns = moved.begin_ns + cell->window_ms * NS_OF_MS;
+	span->end_ns = moved.end_ns + cell->quiet_ms * NS_OF_MS;
+	if (span->end_ns < span->window_end_ns)
+		span->end_ns = span->window_end_ns;
+	sleep_until(span->end_ns);
+	sample->ns = moved.end_ns - moved.begin_ns;
+	sample->cpu_ns = moved.cpu_ns;
+	sample->before_ns = span->scene_ns - span->begin_ns;
+	sample->after_ns = span->end_ns - span->scene_end_ns;
+	sample->window_ns = span->window_end_ns - span->scene_ns;
+	return true;
+}
+
+/* Plays the scene once, while the client works. */
+static bool repeat(const struct cell *cell, struct outcome *outcome)
+{
+	struct sample *sample = &outcome->samples[outcome->nr];
+	struct counters before, after;
+	struct pages pages = { .nr = 0 };
+	bool good;
+
+	if (!find_pages(cell->scene->target(), &pages, NULL, false) ||
+	    !keep_on(cell->scene->target(), &pages, cell->from) || !start_load(cell))
+		return false;
+	sleep_ns(WARM_NS);
+	read_counters(&before);
+	good = play(cell, sample, &outcome->span);
+	read_counters(&after);
+	outcome->load = end_load();
+	outcome->checked += outcome->load->checked;
+	outcome->wrong += outcome->load->wrong;
+	good = good && !failed() && count_moved(cell, &pages, sample);
+	free_pages(&pages);
+	if (!good)
+		return false;
+	accumulate(&outcome->counters, &before, &after);
+	look_at(outcome->load, &outcome->span, &outcome->seen, sample->done);
+	outcome->nr++;
+	return true;
+}
+
+/* Brings the memory back for the next scene. */
+static bool bring_back(const struct cell *cell)
+{
+	const struct move move = { cell->scene->target(), cell->to, cell->from, RETURN_CALLERS };
+	struct moved moved;
+
+	return run_mover(find_way("callers"), &move, &moved);
+}
+
+static void print_field(const char *name, const struct outcome *outcome, size_t offset)
+{
+	print_samples(name, outcome->samples, outcome->nr, sizeof(outcome->samples[0]), offset);
+}
+
+static void print_outcome(const struct cell *cell, const struct outcome *outcome)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} fields[] = {
+		{ "ns", offsetof(struct sample, ns) },
+		{ "cpu_ns", offsetof(struct sample, cpu_ns) },
+		{ "server_ns", offsetof(struct sample, server_ns) },
+		{ "client_ns", offsetof(struct sample, client_ns) },
+		{ "moved_bytes", offsetof(struct sample, moved_bytes) },
+		{ "left_bytes", offsetof(struct sample, left_bytes) },
+		{ "before_ns", offsetof(struct sample, before_ns) },
+		{ "after_ns", offsetof(struct sample, after_ns) },
+		{ "window_ns", offsetof(struct sample, window_ns) },
+		{ "done_before", offsetof(struct sample, done[BEFORE]) },
+		{ "done_during", offsetof(struct sample, done[DURING]) },
+		{ "done_after", offsetof(struct sample, done[AFTER]) },
+		{ "done_window", offsetof(struct sample, done[WINDOW]) },
+	};
+
+	printf("{\"label\":");
+	print_string(cell->label);
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		print_field(fields[i].name, outcome, fields[i].offset);
+	print_seen(&outcome->seen);
+	if (outcome->nr)
+		print_timeline(outcome->load, &outcome->span);
+	printf(",\"not_moved\":0,\"statuses\":{}");
+	print_integrity(outcome->checked, outcome->wrong, &outcome->counters);
+}
+
+static struct outcome outcome;
+
+static bool run_cell(const struct cell *cell)
+{
+	bool ready;
+
+	memset(&outcome, 0, sizeof(outcome));
+	forget_failure();
+	ready = provide(cell) && set_knobs(cell->knobs, cell->nr_knobs);
+	while (ready && !stop && outcome.nr < cell->reps)
+		ready = repeat(cell, &outcome) && bring_back(cell);
+	restore_sysfs(0);
+	if (stop)
+		fail("interrupted");
+	print_outcome(cell, &outcome);
+	/* Nobody knows what became of the server. */
+	if (failed())
+		end_all();
+	return !failed() && !outcome.wrong;
+}
+
+static struct cell planned;
+
+static void parse_planned(int argc, char **argv)
+{
+	parse_cell(argc, argv, &planned, NULL);
+}
+
+static bool measure_planned(void)
+{
+	return run_cell(&planned);
+}
+
+static const struct plan plan = { parse_planned, measure_planned };
+
+int main(int argc, char **argv)
+{
+	struct run run = { .plan = NULL };
+	struct cell cell;
+	bool good;
+
+	parse_cell(argc, argv, &cell, &run);
+	if (run.own_machine)
+		place_kernel_threads();
+	stop_on_signals();
+	good = run.plan ? run_plan(&run, &plan) : run_cell(&cell);
+	end_all();
+	restore_sysfs(0);
+	return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

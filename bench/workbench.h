@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of workbench share. */
+#ifndef WORKBENCH_H
+#define WORKBENCH_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "knobs.h"
+#include "program.h"
+#include "waits.h"
+
+#define BASE_SIZE	4096UL
+#define KEY_CHARS	12
+#define NS_OF_MS	1000000ULL
+#define NS_OF_S		1000000000ULL
+
+/* One line of a plan. */
+struct cell {
+	const char *label;
+	const struct service *service;
+	const struct scene *scene;
+	const struct way *way;
+	unsigned long mb;		/* of values in the server */
+	unsigned long value_bytes;
+	unsigned long connections;
+	unsigned long rate;		/* requests a second; 0: a closed loop */
+	unsigned long sets;		/* of 100 requests */
+	unsigned long quiet_ms;		/* before the scene, and after it */
+	unsigned long window_ms;	/* of all that is compared between ways, from its start on */
+	unsigned long reps;
+	unsigned long callers;
+	unsigned long from;
+	unsigned long to;
+	unsigned long neighbour_mb;
+	const char *knobs[MAX_KNOBS];
+	int nr_knobs;
+};
+
+/*
+ * A server, and how it is spoken to: a request has a key and, to set it, a value of
+ * the cell's length. Answers to good requests have a length that is known before.
+ */
+struct service {
+	const char *name;
+	const char *program;		/* a file of the guest */
+	char *const *argv;
+	size_t (*set)(char *text, const char *key, const char *value, size_t length);
+	size_t (*get)(char *text, const char *key);
+	size_t (*head)(char *text, const char *key, size_t length);	/* before a value */
+	const char *tail;		/* behind it */
+	const char *stored;		/* the answer to a set */
+};
+
+#define MAX_REPS	64
+
+/* workoptions.c */
+void parse_cell(int argc, char **argv, struct cell *cell, struct run *run);
+
+/* service.c */
+#define SOCKET	"/run/workbench.sock"
+
+const struct service *find_service(const char *name);
+
+/* server.c */
+extern pid_t server;
+
+bool start_server(const struct cell *cell);
+void end_server(void);
+int connect_server(void);
+void stay_on(unsigned long node);
+
+/* client.c: what keeps the server busy, and what it has seen */
+struct request {
+	uint64_t due_ns;	/* when it was to be sent */
+	uint64_t done_ns;
+};
+
+struct load {
+	struct request *requests;
+	size_t nr, room;
+	uint64_t wrong;		/* answers */
+	uint64_t checked;	/* bytes of values */
+};
+
+bool fill_server(const struct cell *cell);
+bool start_load(const struct cell *cell);
+const struct load *end_load(void);
+uint64_t load_cpu_ns(void);
+void close_connections(void);
+
+/* seen.c: what the client has seen before, during and after the scene */
+/* WINDOW is as long for all ways: from the start of the scene on, whenever that ends. */
+enum phase { BEFORE, DURING, AFTER, WINDOW, PHASES };
+
+struct span {
+	uint64_t begin_ns;
+	uint64_t scene_ns;	/* when the scene began */
+	uint64_t scene_end_ns;
+	uint64_t window_end_ns;
+	uint64_t end_ns;
+};
+
+struct seen {
+	struct waits waits[PHASES];
+	uint64_t longest_ns[PHASES];
+};
+
+void look_at(const struct load *load, const struct span *span, struct seen *seen,
+	     uint64_t *done);
+void print_seen(const struct seen *seen);
+void print_timeline(const struct load *load, const struct span *span);
+
+/* pages.c: where the pages of a process are */
+struct pages {
+	void **addresses;
+	int *status;
+	size_t nr, room;
+};
+
+#define MAX_MAPPINGS	4096
+
+struct mappings {
+	uint64_t starts[MAX_MAPPINGS];
+	size_t nr;
+};
+
+bool add_pages(struct pages *pages, void *address, size_t more);
+bool find_pages(pid_t pid, struct pages *pages, const struct mappings *some, bool others);
+bool find_mappings(pid_t pid, unsigned long node, struct mappings *mappings);
+bool keep_on(pid_t pid, struct pages *pages, unsigned long node);
+void free_pages(struct pages *pages);
+
+/* way.c: how the pages of a process are moved */
+struct move {
+	pid_t pid;
+	unsigned long from, to;
+	unsigned long callers;
+};
+
+struct way {
+	const char *name;
+	bool (*run)(const struct move *move);
+};
+
+/* Of a page that a call has not come to: neither a node nor an errno. */
+#define STATUS_UNSET	INT_MIN
+#define MAX_CALLERS	64
+
+const struct way *find_way(const char *name);
+long call_move_pages(const struct move *move, struct pages *pages, long flags);
+bool run_threads(void *(*run)(void *), void *parts, size_t size, unsigned long nr);
+
+/* windows.c */
+bool move_as_pagehaul(const struct move *move);
+
+/* mover.c: a process that moves another one's pages */
+struct moved {
+	bool good;
+	uint64_t begin_ns, end_ns;
+	uint64_t cpu_ns;
+	char error[128];
+};
+
+bool start_mover(const char *cgroup);
+bool run_mover(const struct way *way, const struct move *move, struct moved *moved);
+void end_mover(void);
+
+/* scene.c: what happens while the server serves */
+struct scene {
+	const char *name;
+	bool (*prepare)(const struct cell *cell);	/* before the server is filled */
+	pid_t (*target)(void);				/* whose pages move */
+	void (*end)(void);
+};
+
+const struct scene *find_scene(const char *name);
+
+#endif

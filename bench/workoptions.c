@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The options of workbench, of a run and of a cell. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workbench.h"
+
+static void usage(FILE *file)
+{
+	fputs("usage: workbench [OPTION]...\n"
+	      "Has a server and a client work while memory moves, and prints one line of JSON.\n"
+	      "\n"
+	      "  -p, --plan FILE      run a cell for each line of options in FILE (- for stdin)\n"
+	      "  -T, --turns DIR      as movebench\n"
+	      "  -o, --own-machine    as movebench\n"
+	      "  -l, --label TEXT     name of the cell, repeated in its JSON\n"
+	      "  -s, --service NAME   redis or memcached (redis)\n"
+	      "  -S, --scene NAME     drain: the server's memory moves; neighbour: that of a\n"
+	      "                       process in another cgroup does (drain)\n"
+	      "  -w, --way NAME       migratepages; callers: threads that call move_pages(2);\n"
+	      "                       move: the calls of `pagehaul move` (move)\n"
+	      "  -c, --callers N      of the ways callers and move (1)\n"
+	      "  -b, --mb N           MiB of values in the server (512)\n"
+	      "  -v, --value-bytes N  of a value (4000)\n"
+	      "  -n, --connections N  of the client (4)\n"
+	      "  -R, --rate N         requests a second in an open loop; 0: a closed loop (0)\n"
+	      "  -e, --sets N         of 100 requests, those that set a value (20)\n"
+	      "  -q, --quiet-ms N     before the scene, and after it (40)\n"
+	      "  -W, --window-ms N    from the start of the scene on, to compare ways (500)\n"
+	      "  -N, --neighbour-mb N MiB of the neighbour (512)\n"
+	      "  -r, --reps N         scenes (1)\n"
+	      "  -f, --from NODE      where the memory is (0)\n"
+	      "  -t, --to NODE        where it goes (1)\n"
+	      "  -k, --knob NAME=TEXT as movebench\n"
+	      "  -h, --help           this text\n"
+	      "\n"
+	      "Exit status: 0 everything measured and all answers right; 1 not so; 2 wrong\n"
+	      "options.\n", file);
+}
+
+static const struct option long_options[] = {
+	{ "plan", required_argument, NULL, 'p' },
+	{ "turns", required_argument, NULL, 'T' },
+	{ "own-machine", no_argument, NULL, 'o' },
+	{ "label", required_argument, NULL, 'l' },
+	{ "service", required_argument, NULL, 's' },
+	{ "scene", required_argument, NULL, 'S' },
+	{ "way", required_argument, NULL, 'w' },
+	{ "callers", required_argument, NULL, 'c' },
+	{ "mb", required_argument, NULL, 'b' },
+	{ "value-bytes", required_argument, NULL, 'v' },
+	{ "connections", required_argument, NULL, 'n' },
+	{ "rate", required_argument, NULL, 'R' },
+	{ "sets", required_argument, NULL, 'e' },
+	{ "quiet-ms", required_argument, NULL, 'q' },
+	{ "window-ms", required_argument, NULL, 'W' },
+	{ "neighbour-mb", required_argument, NULL, 'N' },
+	{ "reps", required_argument, NULL, 'r' },
+	{ "from", required_argument, NULL, 'f' },
+	{ "to", required_argument, NULL, 't' },
+	{ "knob", required_argument, NULL, 'k' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static const void *known(const void *found, const char *text)
+{
+	if (!found)
+		usage_error("not known: %s", text);
+	return found;
+}
+
+/* Options of a whole run, which a line of a plan cannot have. */
+static void parse_run(int option, struct run *run)
+{
+	if (!run)
+		usage_error("a plan cannot have that option");
+	if (option == 'o')
+		run->own_machine = true;
+	else
+		*(option == 'p' ? &run->plan : &run->turns) = optarg;
+}
+
+static void parse_number_option(int option, struct cell *cell)
+{
+	const struct {
+		int option;
+		unsigned long *where, least, most;
+	} numbers[] = {
+		{ 'c', &cell->callers, 1, MAX_CALLERS },
+		{ 'b', &cell->mb, 1, 1UL << 20 },
+		{ 'v', &cell->value_bytes, 8, 1UL << 20 },
+		{ 'n', &cell->connections, 1, 64 },
+		{ 'R', &cell->rate, 0, 10000000 },
+		{ 'e', &cell->sets, 0, 100 },
+		{ 'q', &cell->quiet_ms, 1, 3600000 },
+		{ 'W', &cell->window_ms, 1, 3600000 },
+		{ 'N', &cell->neighbour_mb, 1, 1UL << 20 },
+		{ 'r', &cell->reps, 1, MAX_REPS },
+		{ 'f', &cell->from, 0, 1023 },
+		{ 't', &cell->to, 0, 1023 },
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (numbers[i].option != option)
+			continue;
+		*numbers[i].where = parse_number(optarg, numbers[i].least, numbers[i].most);
+		return;
+	}
+	usage(stderr);
+	exit(2);
+}
+
+/* @run is NULL for a line of a plan. */
+void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
+{
+	int option;
+
+	*cell = (struct cell) {
+		.label = "", .service = find_service("redis"), .scene = find_scene("drain"),
+		.way = find_way("move"), .mb = 512, .value_bytes = 4000, .connections = 4,
+		.sets = 20, .quiet_ms = 40, .window_ms = 500, .reps = 1,
+		.callers = 1, .to = 1,
+		.neighbour_mb = 512,
+	};
+	optind = 0;
+	while ((option = getopt_long(argc, argv, "p:T:ol:s:S:w:c:b:v:n:R:e:q:W:N:r:f:t:k:h",
+				     long_options, NULL)) != -1) {
+		switch (option) {
+		case 'p':
+		case 'T':
+		case 'o':
+			parse_run(option, run);
+			break;
+		case 'l':
+			cell->label = optarg;
+			break;
+		case 's':
+			cell->service = known(find_service(optarg), optarg);
+			break;
+		case 'S':
+			cell->scene = known(find_scene(optarg), optarg);
+			break;
+		case 'w':
+			cell->way = known(find_way(optarg), optarg);
+			break;
+		case 'k':
+			if (!strchr(optarg, '=') || cell->nr_knobs == MAX_KNOBS)
+				usage_error("not NAME=VALUE, or too many: %s", optarg);
+			cell->knobs[cell->nr_knobs++] = optarg;
+			break;
+		case 'h':
+			usage(stdout);
+			exit(EXIT_SUCCESS);
+		default:
+			parse_number_option(option, cell);
+		}
+	}
+	if (optind < argc)
+		usage_error("unexpected argument %s", argv[optind]);
+	if (cell->value_bytes % 8)
+		usage_error("a value has words of 8 bytes");
+}

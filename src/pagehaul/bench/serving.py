@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Cells of servers that serve while memory moves: what differs is the service, and the scene."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pagehaul.bench.cell import Cell, Scene, Shape, Size
+from pagehaul.bench.measures.serving import MEASURE as SERVING
+
+# Packages of Debian: a server of Redis is among the tools, which start none where they are
+# installed.
+PACKAGES = ("redis-tools", "numactl")
+
+# MiB of values, and base pages that the server has with all that it needs to find them.
+MB = 480
+PAGES = 131072
+
+# As many as an administrator would start without a thought.
+PLAIN_CALLERS = 4
+
+# How requests come: the next one after an answer, or so many a second whatever the answers.
+LOOPS = {"closed loop": 0, "open loop": 20_000}
+
+# More callers than this `pagehaul move` does not start by itself.
+_MOST_CALLERS = 8
+
+
+def drain(service: str) -> Callable[[Size], tuple[Cell, ...]]:
+    """Return what makes the cells of a service whose own memory goes to another node."""
+
+    def cells(size: Size) -> tuple[Cell, ...]:
+        found = []
+        for loop, rate in LOOPS.items():
+            scene = Scene("drain", service, "migratepages", MB, rate=rate)
+            found += [replace(cell, condition=loop) for cell in _compared(scene, size)]
+        return tuple(found)
+
+    return cells
+
+
+def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
+    """Return cells of all who move memory: migratepages, plain callers, and `pagehaul move`.
+
+    Pagehaul's kernel helps the old program, too.
+    """
+    shape = Shape(4, PAGES)
+    callers = min(PLAIN_CALLERS, size.cpus)
+    several = replace(scene, way="callers", callers=callers)
+    ours = replace(scene, way="move")
+    unchanged = replace(scene, named=True)
+    # As many as another node has CPUs: those of the server's node stay free for it.
+    half = {"max_helpers": str(max(1, size.cpus // 2))}
+    return tuple(
+        SERVING.ask(cell)
+        for cell in (
+            Cell(shape, "vanilla", "serial", scene=scene),
+            Cell(shape, "vanilla", "callers", callers, scene=several),
+            Cell(shape, "pagehaul", "serial", scene=scene),
+            Cell(shape, "pagehaul", "parallel", size.cpus, scene=ours),
+            Cell(shape, "pagehaul", "parallel", size.cpus, scene=unchanged),
+            Cell(shape, "pagehaul", "parallel", size.cpus, settings=half, scene=ours),
+        )
+    )
+
+
+def neighbour(service: str) -> Callable[[Size], tuple[Cell, ...]]:
+    """Return what makes the cells of a service beside one whose memory moves."""
+
+    def cells(size: Size) -> tuple[Cell, ...]:
+        found = []
+        for loop, rate in LOOPS.items():
+            scene = Scene(
+                "neighbour",
+                service,
+                "migratepages",
+                NEIGHBOUR_SERVICE_MB,
+                rate=rate,
+                neighbour_mb=NEIGHBOUR_MB,
+            )
+            found += [replace(cell, condition=loop) for cell in _owners(scene, size)]
+        return tuple(found)
+
+    return cells
+
+
+# MiB of the neighbour, which move, and of the values of the server, which stay.
+NEIGHBOUR_MB = 512
+NEIGHBOUR_SERVICE_MB = 64
+
+
+def _owners(scene: Scene, size: Size) -> tuple[Cell, ...]:
+    """Return cells in which the neighbour moves its memory by one CPU, by all, and with help."""
+    shape = Shape(4, NEIGHBOUR_MB * 256)
+    own = replace(scene, way="callers", callers=size.cpus)
+    return tuple(
+        SERVING.ask(cell)
+        for cell in (
+            Cell(shape, "vanilla", "serial", scene=scene),
+            Cell(shape, "vanilla", "callers", size.cpus, scene=own),
+            Cell(shape, "pagehaul", "parallel", size.cpus, scene=replace(scene, way="move")),
+        )
+    )

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Servers at work while memory moves: cells, what is made of their lines, and how it is told."""
+
+import json
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagehaul.bench import serving
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.cell import Cell, Scene, Shape, Size
+from pagehaul.bench.collect import Tally, collect, row_of
+from pagehaul.bench.machines.kinds import SERVING
+from pagehaul.bench.machines.places import Place, parse_lines
+from pagehaul.bench.measure import Observed
+from pagehaul.bench.measures.serving import LATENCY, MEASURE, TIME, Phase
+from pagehaul.bench.plan import turns
+from pagehaul.bench.row import Integrity, Results, Row, compare
+from pagehaul.bench.tables import experiment_table
+from pagehaul.errors import PagehaulError
+from pagehaul.guest import cprogs
+from pagehaul.paths import REPO
+from pagehaul.report import plots
+
+SIZE = Size(True, 16, 896, model="plain")
+PLACE = Place(SERVING, 16, "virtual", "plain")
+
+
+def line(scene_ms: int, waits: list[list[int]], **more: Any) -> dict[str, Any]:
+    """What workbench prints of one scene of 512 MB, with 100 ms before and after it."""
+    longest = max(time for time, _ in waits) + 5
+    return {
+        "ns": [scene_ms * 10**6],
+        "cpu_ns": [scene_ms * 10**6],
+        "server_ns": [5 * 10**6],
+        "client_ns": [6 * 10**6],
+        "moved_bytes": [512 << 20],
+        "left_bytes": [8192],
+        "before_ns": [100 * 10**6],
+        "after_ns": [100 * 10**6],
+        "window_ns": [500 * 10**6],
+        "done_before": [2000],
+        "done_during": [scene_ms * 10],
+        "done_after": [2000],
+        "done_window": [scene_ms * 10],
+        "waits_before": [[20_000, 2000]],
+        "waits_during": waits,
+        "waits_after": [[20_000, 2000]],
+        "waits_window": waits,
+        "longest_ns": [20_100, longest, 20_100, longest],
+        "timeline": [[-1000, 40, 20_000, 20_100], [1000, 30, 30_000, 900_000]],
+        "not_moved": 0,
+        "statuses": {},
+        "bytes_verified": 4096,
+        "mismatches": 0,
+        "counters": {"migrate_copy.helper_ns": 7_000_000},
+        "error": None,
+        **more,
+    }
+
+
+def rows_of(name: str, lines: list[dict[str, Any]]) -> list[Row]:
+    cells = EXPERIMENTS[name].cells(SIZE)
+    rows = []
+    for cell, printed in zip(cells, lines, strict=False):
+        observed = Observed(cell)
+        collect(printed, name, observed, Tally())
+        row = row_of(name, observed, PLACE)
+        assert row is not None
+        rows.append(row)
+    return list(compare(rows))
+
+
+def drained() -> list[Row]:
+    slow = line(400, [[20_000, 970], [600_000, 28], [1_000_000, 2]])
+    fast = line(40, [[20_000, 900], [500_000, 100]])
+    return rows_of(
+        "workload-redis-drain", [slow, line(160, [[30_000, 10]]), slow, fast, fast, fast]
+    )
+
+
+def test_a_drain_is_compared_with_migratepages() -> None:
+    vanilla, callers, off, ours, unchanged, half = drained()
+    assert vanilla.vs_vanilla == off.vs_vanilla == 1.0
+    assert (callers.vs_vanilla, ours.vs_vanilla) == (2.5, 10.0)
+    assert (ours.settings, unchanged.settings) == ({}, {"by": "migratepages"})
+    assert half.settings == {"max_helpers": "8"}
+    assert len({(row.kernel, row.method, str(row.settings)) for row in drained()}) == 6
+
+
+def test_latencies_are_those_of_all_requests_of_the_scene() -> None:
+    vanilla, _, _, ours, *_ = drained()
+    seen, fast = MEASURE.of(vanilla), MEASURE.of(ours)
+    assert seen is not None and fast is not None
+    assert seen.during == Phase(1000, 10_000.0, 20_000, 600_000, 1_000_000, 1_000_005)
+    assert fast.during == Phase(1000, 10_000.0, 20_000, 500_000, 500_000, 500_005)
+    assert seen.before == Phase(2000, 20_000.0, 20_000, 20_000, 20_000, 20_100)
+    assert (seen.helper_ns, seen.server_ns, seen.left_bytes) == (7e6, 5e6, 8192.0)
+
+
+def test_the_table_tells_who_moved_and_what_clients_saw() -> None:
+    results = Results({}, tuple(drained()), Integrity(1, 0, 0))
+    table = experiment_table(results, "workload-redis-drain")
+    by = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+    assert [each["moved by"] for each in by] == [
+        "migratepages",
+        "plain callers",
+        "migratepages",
+        "pagehaul move",
+        "migratepages",
+        "pagehaul move",
+    ]
+    assert by[5]["method"] == "16 CPUs, max_helpers 8"
+    assert by[3]["speed"] == "10.00x" and by[3]["99.9%"] == "500 (0.50)"
+    assert by[0]["1000 requests/s"] == "20.0 / 10.0 / 8.0"
+    assert by[3]["CPU, ms"] == "40 + 7 + 5 + 6"
+
+
+def test_latency_is_drawn_over_time_for_all_kernels_in_one() -> None:
+    text = plots.plot(Results({}, tuple(drained()), Integrity(1, 0, 0)), "workload-redis-drain")
+    panel = text[text.index("Longest latency of each 2 ms, closed loop") :]
+    assert len(re.findall(r'<line class="(?:dash|solid)"', panel)) == 6, "two slots each"
+    assert "ms from the start of the scene on" in panel
+    assert ">-0<" not in panel and ">0<" in panel
+    assert " ms</text>" in panel and ">off</text>" in panel
+
+
+def test_costs_are_better_if_they_are_lower() -> None:
+    vanilla, _, _, ours, *_ = drained()
+    latency, time = LATENCY.of(ours, vanilla), TIME.of(ours, vanilla)
+    assert latency is not None and latency.ratio == 0.5
+    # In as long a window a tenth as many: those of the fast scene alone, as made up here.
+    assert time is not None and time.ratio == 10.0
+    assert LATENCY.of(replace(ours, seen={}), vanilla) is None
+    assert TIME.of(ours, replace(vanilla, seen={})) is None
+
+
+def test_nothing_is_made_of_a_scene_that_nobody_saw() -> None:
+    cell = EXPERIMENTS["workload-redis-drain"].cells(SIZE)[0]
+    assert MEASURE.collect(Observed(cell)) is None
+    seen = MEASURE.of(drained()[0])
+    assert seen is not None and MEASURE.check is not None
+    with pytest.raises(PagehaulError, match="one figure of each kind for each slot"):
+        MEASURE.check(replace(seen, at_us=(1.0,)), "serving")
+
+
+def test_cells_have_what_workbench_is_told() -> None:
+    cells = EXPERIMENTS["workload-redis-neighbour"].cells(SIZE)
+    effort = SERVING.effort("virtual", quick=True)
+    order = turns([("n", cell) for cell in cells], ("vanilla", "pagehaul"), effort, (0, 1), 0)
+    lines = [turn.line for turn in order if turn.kernel == "pagehaul"]
+    assert len(lines) == len(serving.LOOPS)
+    assert all("--scene=neighbour" in each and "--way=move" in each for each in lines)
+    assert all("--knob=max_helpers=15" in each for each in lines)
+    assert "--rate=0" in lines[0] and f"--rate={serving.LOOPS['open loop']}" in lines[1]
+    own = next(turn.line for turn in order if "--way=callers" in turn.line)
+    assert "--callers=16" in own
+
+
+def test_each_scene_is_within_its_nodes() -> None:
+    node_mb = SERVING.memory_mb // 2
+    for name in ("workload-redis-drain", "workload-redis-neighbour"):
+        for cell in EXPERIMENTS[name].cells(SIZE):
+            assert cell.scene is not None
+            # Values have keys, and so has the node a kernel and an initramfs.
+            assert cell.scene.mb * 1.2 + cell.scene.neighbour_mb + 256 < node_mb
+
+
+@pytest.fixture(scope="module")
+def workbench() -> Path:
+    return cprogs.build_static(REPO / "bench") / "workbench"
+
+
+def test_workbench_knows_what_a_plan_says(workbench: Path) -> None:
+    cell = Cell(Shape(4, 1), "vanilla", "serial", scene=Scene("drain", "redis", "move", 1))
+    effort = SERVING.effort("virtual", quick=True)
+    order = turns([("n", cell)], ("vanilla",), effort, (0, 1), 0)
+    plan = order[0].line.replace("--service=redis", "--service=memcached")
+    # A directory without such a program: there is nothing to serve.
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    hide = 'mount -t tmpfs tmpfs /usr/bin 2>/dev/null; exec "$0" --plan -'
+    found = subprocess.run(
+        [*command, hide, workbench], input=f"{plan}\n", capture_output=True, text=True, check=False
+    )
+    (told,) = parse_lines(found.stdout, found.returncode, found.stderr, "")
+    assert found.returncode == 1
+    assert told["error"] and not told["ns"] and told["label"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--scene=none"], "not known: none"),
+        (["--value-bytes=4001"], "words of 8 bytes"),
+        (["--callers=65"], "not a number from 1 to 64"),
+        (["--knob=none"], "not NAME=VALUE"),
+    ],
+)
+def test_workbench_refuses_what_it_cannot_do(workbench: Path, words: list[str], why: str) -> None:
+    found = subprocess.run([workbench, *words], capture_output=True, text=True, check=False)
+    assert found.returncode == 2 and why in found.stderr and not found.stdout
+
+
+def test_workbench_has_help(workbench: Path) -> None:
+    found = subprocess.run([workbench, "--help"], capture_output=True, text=True, check=True)
+    assert "neighbour: that of a" in found.stdout
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(found.stdout)
