@@ -2,8 +2,8 @@
 """The `move` verb: moves pages of processes between nodes of the running kernel."""
 
 import argparse
-import json
 
+from pagehaul.cli.parser import print_error
 from pagehaul.errors import NoProcessError, PagehaulError, UsageError
 from pagehaul.move import planning
 from pagehaul.move.pace import Pace
@@ -205,7 +205,7 @@ def run(args: argparse.Namespace) -> int:
         report = _work(args)
     except PagehaulError as exc:
         if args.json:
-            print(json.dumps({"complete": False, "status": exc.status, "error": str(exc)}))
+            print_error(exc.status, str(exc))
         raise
     if args.json:
         print(report.count_json() if args.dry_run else report.to_json())
