@@ -43,7 +43,7 @@ class World:
         monkeypatch.setattr(planning, "parse_nodes", lambda text, what: (int(text),))
         monkeypatch.setattr(move, "Selection", functools.partial(Selection, proc=proc))
         monkeypatch.setattr(Process, "can_scan", lambda process: True)
-        monkeypatch.setattr(Process, "mappings", lambda process: iter(()))
+        monkeypatch.setattr(Process, "mappings", lambda *args: iter(()))
         monkeypatch.setattr(Process, "numa_maps", lambda process: self._numa_maps(process))
         monkeypatch.setattr(MovePages, "_call", lambda *args: 0)
         monkeypatch.setattr(work, "windows", self._windows)

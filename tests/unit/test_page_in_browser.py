@@ -137,5 +137,5 @@ def test_the_page_can_be_printed(tmp_path: Path) -> None:
     browse(path, f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
     printed = (tmp_path / "page.pdf").read_bytes()
     assert printed.startswith(b"%PDF")
-    # What is folded on a screen is printed.
+    # Paper shows the parts that are folded on a screen.
     assert len(re.findall(rb"/Type /Page\b", printed)) >= 4
