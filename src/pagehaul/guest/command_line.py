@@ -27,6 +27,9 @@ def words(kernel: Kernel, guest: Guest) -> list[str]:
             # The clock's watchdog would call a CPU that does not run for seconds a bad TSC, and
             # switch to a slow clock.
             "tsc=reliable",
+            # The kernel would wait a moment for a few ticks, miss them, and give up ("IO-APIC +
+            # timer doesn't work").
+            "no_timer_check",
             # Probing a PS/2 mouse that is not used takes a third of a second.
             "psmouse.proto=bare",
         ]

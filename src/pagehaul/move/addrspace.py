@@ -267,7 +267,7 @@ class Process:
                 return
             start = arg[4]
             found = int((self._found[:count, 1] - self._found[:count, 0]).sum())
-            step = _SCAN_BYTES if 2 * found >= _SCAN_BYTES else 2 * step
+            step = _SCAN_BYTES if 2 * found > _SCAN_BYTES else 2 * step
 
     def _read_pagemap(self, mapping: Mapping) -> Iterator[Regions]:
         start = mapping.start
