@@ -84,7 +84,7 @@ static void touch_part(struct faulter *faulter)
 	}
 }
 
-/* What has been written is there, and what has not been is zero: at the ends of each page. */
+/* Written words are there, and all others are zero: at the ends of each page. */
 static void verify_part(struct faulter *faulter)
 {
 	for (size_t offset = 0; offset < faulter->bytes; offset += faulter->step) {
@@ -123,7 +123,7 @@ static void *run_faulter(void *argument)
 	munmap(faulter->map, faulter->map_bytes);
 	end(&faulter->freed);
 	faulter->map = NULL;
-	/* What a thread does to end is not part of what others do. */
+	/* The end of a thread must not fall into the work of others. */
 	pthread_barrier_wait(&barrier);
 	return NULL;
 }

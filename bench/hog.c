@@ -143,7 +143,7 @@ void resume_hogs(void)
 	read_clocks();
 	kill(-leader, SIGCONT);
 	sleep_ns(SETTLE_NS);
-	/* On the only CPU no clock lags: what they had until now is not of interest. */
+	/* On the only CPU no clock lags: their time until now is not of interest. */
 	if (workers == 1)
 		read_clocks();
 }

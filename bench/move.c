@@ -31,9 +31,9 @@ struct caller {
 };
 
 /*
- * Callers have a CPU each, as far as there are some: what is measured is how they
- * get along in the kernel, and not where the scheduler happens to put them. Where a
- * small move begins may double its time: the kernel drains its lists on that CPU.
+ * Callers have a CPU each, as far as there are some: they are measured in the kernel,
+ * wherever the scheduler would happen to put them. A small move may take twice as
+ * long on another CPU: the kernel drains its lists on the CPU where it begins.
  */
 static void take_cpu(unsigned long index)
 {

@@ -265,7 +265,7 @@ static bool repeat(const struct cell *cell, bool timed, struct outcome *outcome)
 			return false;
 		outcome->mismatches += verify_region(mix(region.base + ++outcome->nr_verified));
 		outcome->bytes_verified += region.bytes;
-		/* What the kernel moves for a reason of its own need not be everything. */
+		/* The kernel need not move everything for a reason of its own. */
 		if (!cell->reason && (!check_nodes() || (once && !check_backing())))
 			return false;
 	} while (!stop && goes_on(cell, sample, timed, once));
@@ -314,7 +314,7 @@ static bool run_cell(const struct cell *cell)
 		fail("interrupted");
 	print_outcome(cell, &outcome);
 
-	/* What went wrong in the middle of a cell leaves memory nobody can vouch for. */
+	/* Nobody can vouch for the memory after an error in the middle of a cell. */
 	if (failed() || cell->reason) {
 		free_region();
 		restore_sysfs(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How often somebody waited how long. What is within 1/64 of a time counts as
+ * How often somebody waited how long. Times within 1/64 of each other count as
  * one and the same, so that all of them have room, from a nanosecond to years.
  */
 #include <inttypes.h>

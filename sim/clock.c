@@ -113,7 +113,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 			len = 3;
 	}
 	if (!len) {
-		/* Whatever it is, it is not ours: again, without us. */
+		/* The fault is not ours: let it happen again, without us. */
 		struct sigaction standard = { .sa_handler = SIG_DFL };
 
 		sigaction(signal, &standard, NULL);

@@ -130,7 +130,7 @@ void copy_begins(unsigned int index, void *insn)
 		cpu_spend(cpu, MEMCPY_INSTRUCTIONS * model.instruction_ps);
 	else if (goes_on(cpu, site, to + bytes, steps))
 		return;
-	/* What nobody can copy ends at the first page that is not there. */
+	/* An impossible copy ends at the first page that is not there. */
 	if (!bytes || steps > MOST_BYTES || bytes > MOST_BYTES || cpu->device)
 		return;
 	now = cpu_now(cpu);

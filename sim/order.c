@@ -200,7 +200,7 @@ static void give_up_turn(struct cpu *cpu, enum cpu_state state)
 		cpu->time = cpu_now(cpu);
 		turn = NULL;
 	} else if (state == READY && cpu->state != READY && count_of(cpu)->ps > LIMIT) {
-		/* What it has done without a turn: the block that it comes from, at least. */
+		/* It has done work without a turn: the block that it comes from, at least. */
 		cpu->time += (int64_t)(count_of(cpu)->ps - LIMIT) / cpu->speed;
 	}
 	if (cpu->state == LOOSE)
@@ -326,7 +326,7 @@ static void wake_cpu(struct cpu *cpu)
 	cpu->state = WAKING;
 	cpu->woken_by_cpu = me;
 	totals.wakes++;
-	/* Who woke it goes on when it has come: it may be woken again, or for nothing. */
+	/* The waker goes on when it has come: it may be woken again, or for nothing. */
 	if (me)
 		shorten_turn(cpu_now(me));
 }

@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where things are: the repository, and the cache outside it."""
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-from pagehaul.ui import console
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -40,20 +35,6 @@ def log_dir() -> Path:
     path = cache_dir() / "logs"
     path.mkdir(exist_ok=True)
     return path
-
-
-@contextmanager
-def lock(name: str) -> Iterator[None]:
-    """Hold the cache's lock `name` while the block runs; waits for whoever holds it."""
-    directory = cache_dir() / "locks"
-    directory.mkdir(exist_ok=True)
-    with (directory / name).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            console.print(f"waiting for another pagehaul, which is at work on {name}")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def remove_tree(path: Path) -> None:

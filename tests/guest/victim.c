@@ -13,9 +13,17 @@
  *   pinned    base pages that a pipe holds, by vmsplice()
  *   shared    base pages that a child process maps too
  *
- * It then prints "ready" and obeys the lines it reads: "check" prints, for each region, its kind,
- * the words that do not hold the pattern, and the base pages on each node ("base 0 0:12 1:500");
- * at the end of the input it exits.
+ * It then prints "ready" and obeys the lines it reads, with "done" at the end of each:
+ *
+ *   check            print, for each region, its kind, the words that do not hold the pattern, and
+ *                    the base pages on each node ("base 0 0:12 1:500")
+ *   fork             make a child process that has all regions, too
+ *   join             let the child compare every word and exit; "wrong" instead of "done" if one
+ *                    does not hold the pattern
+ *   swap             ask the kernel to swap all regions out
+ *   exec KIND=MB     replace the program by a new one with this region; "ready" again
+ *
+ * At the end of the input it exits.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,6 +37,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MPOL_DEFAULT	0
@@ -47,6 +56,8 @@ struct region {
 static struct region regions[MAX_REGIONS];
 static int nr_regions;
 static size_t page_size;
+static pid_t child;
+static int to_child;
 
 static void die(const char *what)
 {
@@ -122,20 +133,27 @@ static void map_region(const char *kind, size_t size)
 		pin(region);
 }
 
-static void check(const struct region *region)
+static unsigned long wrong_words(const struct region *region)
 {
 	const unsigned long *word = (const unsigned long *)region->start;
 	const unsigned long *end = (const unsigned long *)(region->start + region->size);
+	unsigned long wrong = 0;
+
+	for (; word < end; word++)
+		wrong += *word != pattern(word);
+	return wrong;
+}
+
+static void check(const struct region *region)
+{
 	size_t pages = region->size / page_size;
 	size_t on_node[MAX_NODES] = { 0 };
-	unsigned long wrong = 0;
+	unsigned long wrong = wrong_words(region);
 	void **addresses = calloc(pages, sizeof(*addresses));
 	int *status = calloc(pages, sizeof(*status));
 
 	if (!addresses || !status)
 		die("calloc");
-	for (; word < end; word++)
-		wrong += *word != pattern(word);
 	for (size_t i = 0; i < pages; i++)
 		addresses[i] = region->start + i * page_size;
 	if (syscall(SYS_move_pages, 0, pages, addresses, NULL, status, 0))
@@ -150,6 +168,75 @@ static void check(const struct region *region)
 	printf("\n");
 	free(addresses);
 	free(status);
+}
+
+static void advise(int advice)
+{
+	for (int i = 0; i < nr_regions; i++)
+		if (madvise(regions[i].start, regions[i].size, advice))
+			die("madvise");
+}
+
+/* The child looks at the memory when the pipe is closed. */
+static void make_child(void)
+{
+	int ends[2];
+	char byte;
+
+	advise(MADV_DOFORK);
+	if (pipe(ends))
+		die("pipe");
+	child = fork();
+	if (child < 0)
+		die("fork");
+	if (!child) {
+		unsigned long wrong = 0;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(ends[1]);
+		if (read(ends[0], &byte, 1))
+			_exit(2);
+		for (int i = 0; i < nr_regions; i++)
+			wrong += wrong_words(&regions[i]);
+		_exit(wrong ? 1 : 0);
+	}
+	close(ends[0]);
+	to_child = ends[1];
+}
+
+static int join_child(void)
+{
+	int status;
+
+	close(to_child);
+	if (waitpid(child, &status, 0) < 0)
+		die("waitpid");
+	return status;
+}
+
+static void obey(char *line)
+{
+	const char *answer = "done";
+
+	line[strcspn(line, "\n")] = 0;
+	if (!strcmp(line, "check")) {
+		for (int i = 0; i < nr_regions; i++)
+			check(&regions[i]);
+	} else if (!strcmp(line, "fork")) {
+		make_child();
+	} else if (!strcmp(line, "join")) {
+		if (join_child())
+			answer = "wrong";
+	} else if (!strcmp(line, "swap")) {
+		advise(MADV_PAGEOUT);
+	} else if (!strncmp(line, "exec ", 5)) {
+		execl("/proc/self/exe", "victim", line + 5, NULL);
+		die("exec");
+	} else {
+		answer = "unknown";
+	}
+	printf("%s\n", answer);
+	fflush(stdout);
 }
 
 int main(int argc, char **argv)
@@ -172,11 +259,11 @@ int main(int argc, char **argv)
 	}
 	allocate_on(0);
 	if (shared) {
-		pid_t child = fork();
+		pid_t sharer = fork();
 
-		if (child < 0)
+		if (sharer < 0)
 			die("fork");
-		if (!child) {
+		if (!sharer) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			for (;;)
 				pause();
@@ -184,13 +271,7 @@ int main(int argc, char **argv)
 	}
 	printf("ready\n");
 	fflush(stdout);
-	while (fgets(line, sizeof(line), stdin)) {
-		if (strcmp(line, "check\n"))
-			continue;
-		for (int i = 0; i < nr_regions; i++)
-			check(&regions[i]);
-		printf("done\n");
-		fflush(stdout);
-	}
+	while (fgets(line, sizeof(line), stdin))
+		obey(line);
 	return 0;
 }

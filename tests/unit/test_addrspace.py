@@ -39,6 +39,16 @@ def test_numa_maps_are_joined_with_maps() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["[vdso]", "[uprobes]"])
+def test_pages_of_the_kernel_are_known_by_name(name: str) -> None:
+    maps = ["5000-7000 rw-p 00000000 00:00 0 [stack]\n", f"8000-9000 r-xp 0 00:00 0 {name}\n"]
+    numa_maps = ["00005000 default stack=1 N0=1 kernelpagesize_kB=4", "00008000 default"]
+    assert list(parse_numa_maps(numa_maps, maps)) == [
+        Mapping(0x5000, 0x7000, 4096, {0: 4096}),
+        Mapping(0x8000, 0x9000, 4096, {}),
+    ]
+
+
 def test_bytes_on_nodes() -> None:
     mapping = Mapping(0, 1, 4096, {0: 1, 2: 10, 3: 100})
     assert mapping.bytes_on((0, 3)) == 101

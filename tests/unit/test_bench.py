@@ -151,7 +151,7 @@ class Model:
         }
 
     def help(self, line: dict[str, Any], moved: int) -> dict[str, int]:
-        """Who helps does a quarter of the work; channels do all of the copying."""
+        """Helpers do a quarter of the work; channels do all of the copying."""
         if line["knobs"].get("non_temporal"):
             return {"migrate_copy.bytes_caller": moved, "migrate_copy.bytes_nontemporal": moved}
         if line["knobs"].get("engines/dcbm/offloading"):
@@ -220,7 +220,7 @@ def test_all_quick_experiments_take_few_boots() -> None:
         for name, experiment in EXPERIMENTS.items()
         if name not in OF_MODELS and set(experiment.kernels) <= {*there, "pcp-compound"}
     ]
-    # What is measured is a valid file.
+    # A measurement makes a valid file.
     document = {
         "schema": 2,
         "environment": dict(results.environment),
@@ -531,7 +531,7 @@ def test_first_folio_asks_when_folios_are_back_and_tries_larger_batches() -> Non
     assert {(remap.first_ns, remap.last_ns) for remap in map(REMAP.of, results.rows) if remap} == {
         (1, 9)
     }
-    # What the kernel's default is, and what it does not allow, is not tried.
+    # The kernel's default, and values that it does not allow, are not tried.
     full = EXPERIMENTS["first-folio"].cells(Size(False, 2, 4096))
     of_one = [
         cell.settings for cell in full if (cell.shape.folio_kb, cell.shape.folios) == (2048, 1)
@@ -717,7 +717,7 @@ def test_reasons_name_their_nodes_and_are_compared_by_what_moved() -> None:
     results = measure(Model(only=("pagehaul",)), "classic", "reasons")
     assert results.experiments() == ["classic"]
     assert "reasons: left out" in results.environment["notes"][0]
-    # What a machine cannot do is left out, and said.
+    # The run leaves out, and names, a thing that a machine cannot do.
     results = measure(Model(errors={2048: "nothing moved"}), "reasons")
     assert {row.folio_kb for row in results.rows} == {4}
     assert any("nothing moved" in note for note in results.environment["notes"])
@@ -909,7 +909,7 @@ def test_a_wait_counts_for_all_touches_that_were_due(
     assert waits(20, 5, 5, 7) == [[5, 2], [7, 1]]
     # Due 20, 40 and 60 later.
     assert waits(20, 63) == [[3, 1], [23, 1], [43, 1], [63, 1]]
-    # Who is due when it is over need not wait.
+    # A read that is due when it is over need not wait.
     assert waits(20, 60) == [[20, 1], [40, 1], [60, 1]]
     assert sum(count for _, count in waits(200_000, 1_000_000_000)) == 5000
 

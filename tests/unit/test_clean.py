@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import paths
+from pagehaul import locks
 from pagehaul.cli import main
 from pagehaul.host.cache import disk_bytes
 
@@ -88,7 +88,7 @@ def test_some_caches_by_name(cache: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_not_while_another_one_is_at_work(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with paths.lock("tree-pagehaul"):
+    with locks.lock("tree-pagehaul"):
         assert main.main(["clean", "--yes"]) == 1
     assert "another pagehaul is at work on tree-pagehaul" in capsys.readouterr().err
     assert {"source", "tree"} <= names(cache)

@@ -114,7 +114,7 @@ def test_verbs_are_imported_when_used() -> None:
 @pytest.mark.parametrize(
     ("name", "not_needed"),
     [
-        ("move", ("bench", "guest", "kernel", "report", "suites")),
+        ("move", ("bench", "guest", "kernel", "report", "suites", "ui")),
         ("report", ("guest.vm", "guest.qemu", "kernel.build", "kernel.source", "suites")),
     ],
 )

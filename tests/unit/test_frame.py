@@ -76,7 +76,7 @@ def test_contributing_names_paths_that_exist() -> None:
     text = (REPO / "CONTRIBUTING.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([\w./-]+/[\w.-]*|[\w-]+\.(?:py|md|toml))`", text))
     named |= set(re.findall(r"\]\((?!http)([^)#]+)", text))
-    # What is in capitals stands for a name, and .venv/ is made.
+    # Capitals stand for a name, and .venv/ is made.
     named = {each for each in named if not re.search(r"[A-Z]{4}", each)} - {".venv/"}
     assert len(named) > 8
     for name in named:

@@ -24,7 +24,7 @@ BY_NAME = {
     "pagehaul.suites.registry": "pagehaul.suites.all",
 }
 # In the room of the verbs these are none.
-NO_VERBS = {"main", "options", "roff", "verbs", "version"}
+NO_VERBS = {"main", "options", "parser", "roff", "verbs", "version"}
 
 # From the ground to the roof: a room imports what is before it. Modules of no room are the ground.
 ROOMS = ("host", "move", "kernel", "guest", "bench", "report", "suites", "cli")

@@ -155,7 +155,7 @@ def outcome_is(
     monkeypatch.setattr(MovePages, "probe", lambda self: None)
     line = f"10000000 default heap N0={MB // BASE_PAGE} kernelpagesize_kB={BASE_PAGE >> 10}"
     monkeypatch.setattr(Process, "numa_maps", lambda self: iter([line]))
-    monkeypatch.setattr(Process, "mappings", lambda self: iter(mappings))
+    monkeypatch.setattr(Process, "mappings", lambda *args: iter(mappings))
     monkeypatch.setattr(work, "windows", lambda *args: iter([window]))
     monkeypatch.setattr(Relocator, "move_window", move_window)
 
@@ -226,7 +226,7 @@ def test_text_names_what_stayed(
 def test_callers_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
     assert planning.default_threads(False) == 8
-    assert planning.default_threads(True) == 1
+    assert planning.default_threads(True) == 2
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 4})
     assert planning.default_threads(False) == 2
 

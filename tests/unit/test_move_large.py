@@ -177,6 +177,28 @@ def test_a_terabyte_takes_little_memory(
     assert part.outcome.moved == part.found == pieces * present
 
 
+def test_a_search_holds_the_lock_for_a_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most 64 MB that are there; more and more addresses where little is there."""
+    process(tmp_path, [(START, START + TB, 2)])
+    kernel = Kernel(TB // 2, BASE_PAGE)
+    asked = []
+
+    def scan(file: int, request: int, arg: "array[int]", mutate: bool) -> int:
+        asked.append((arg[3] - arg[2], arg[7]))
+        return kernel.scan(file, request, arg, mutate)
+
+    monkeypatch.setattr("fcntl.ioctl", scan)
+    with Process(PID, tmp_path) as held:
+        found = list(held.present(Mapping(START, START + TB, BASE_PAGE, {0: BASE_PAGE})))
+    assert sum(len(each.starts) for each in found) == 2
+    # The first search is of nothing, to see whether the kernel has it.
+    assert asked[0][0] == 0 and asked[1][0] <= 64 * MB
+    assert {most for _, most in asked} == {64 * MB // BASE_PAGE}
+    assert len(asked) < 40
+
+
 def mappings(*words: tuple[int, int, dict[int, int]]) -> list[Mapping]:
     return [Mapping(start * MB, end * MB, BASE_PAGE, nodes) for start, end, nodes in words]
 
@@ -187,9 +209,13 @@ def test_what_is_searched_together() -> None:
     assert list(spans(near, (0,), wide=True)) == mappings((0, 10, {0: 13, 1: 1}))
     assert list(spans(near, (1,), wide=True)) == mappings((2, 3, {0: 7, 1: 1}))
     assert near[0].node_bytes == {0: 5}
-    # What is elsewhere is not searched, but for a little of it.
+    # Pages elsewhere are not searched, but for a few.
     other = mappings((0, 1, {0: 1}), (1, 500, {1: 9}), (500, 501, {0: 1}))
     assert list(spans(other, (0,), wide=True)) == [other[0], other[2]]
     huge = Mapping(MB, 3 * MB, THP, {0: THP})
     parts = [*mappings((0, 1, {0: 1})), huge, *mappings((3, 4, {0: 1}))]
     assert list(spans(parts, (0,), wide=True)) == parts
+    # Pages of the kernel lie between.
+    parts = mappings((0, 1, {0: 1}), (1, 2, {}), (2, 3, {0: 1}))
+    for wide in (False, True):
+        assert list(spans(parts, (0,), wide)) == [parts[0], parts[2]]

@@ -8,26 +8,27 @@ from collections import Counter
 
 import pytest
 
+from pagehaul.move.bar import Bar
 from pagehaul.move.outcome import Outcome
-from pagehaul.move.progress import KINDS, progress
+from pagehaul.move.progress import JsonLines, Progress
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [Bar, JsonLines, Progress])
 def test_nothing_goes_to_stdout_nor_to_what_is_no_terminal(
-    kind: str, capsys: pytest.CaptureFixture[str]
+    kind: type[Progress], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with progress(kind) as shown:
+    with kind() as shown:
         shown.begin(7, 4096)
         shown.settle(Outcome(moved=4096))
     written = capsys.readouterr()
     assert written.out == ""
-    assert bool(written.err) == (kind == "json")
+    assert bool(written.err) == (kind is JsonLines)
 
 
 def test_lines_of_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     now = [50.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with progress("json") as shown:
+    with JsonLines() as shown:
         shown.begin(7, 8192)
         for _ in range(100):
             now[0] += 0.01

@@ -43,7 +43,7 @@ class World:
         monkeypatch.setattr(planning, "parse_nodes", lambda text, what: (int(text),))
         monkeypatch.setattr(move, "Selection", functools.partial(Selection, proc=proc))
         monkeypatch.setattr(Process, "can_scan", lambda process: True)
-        monkeypatch.setattr(Process, "mappings", lambda process: iter(()))
+        monkeypatch.setattr(Process, "mappings", lambda *args: iter(()))
         monkeypatch.setattr(Process, "numa_maps", lambda process: self._numa_maps(process))
         monkeypatch.setattr(MovePages, "_call", lambda *args: 0)
         monkeypatch.setattr(work, "windows", self._windows)
@@ -198,6 +198,34 @@ def test_errors_are_json_too(
     assert message in result["error"]
     assert message in written.err
     assert not world.moved
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--json", "--no-such-option"], "unrecognized arguments: --no-such-option"),
+        (["--rate", "much", "--json"], "argument --rate: invalid positive number value: 'much'"),
+        (["--js", "--rate"], "argument --rate: expected one argument"),
+    ],
+)
+def test_errors_of_the_parser_are_json_too(
+    words: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main.main(["move", str(ONE), "0", "1", *words])
+    written = capsys.readouterr()
+    assert json.loads(written.out) == {"complete": False, "status": 2, "error": expected}
+    assert stop.value.code == 2
+    assert f"error: {expected}\n" in written.err
+
+
+@pytest.mark.parametrize("words", [[], ["--", "--json"], ["--progress", "none"]])
+def test_errors_of_the_parser_are_text(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main.main(["move", "--rate", "much", *words])
+    assert capsys.readouterr().out == ""
 
 
 def test_wrong_numbers_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

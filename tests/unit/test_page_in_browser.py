@@ -6,10 +6,9 @@ Without a browser these tests are skipped; the Debian package is `chromium`.
 
 import html
 import json
-import os
 import re
 import shutil
-import subprocess
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,29 +21,16 @@ from test_virtual_tables import ran as made_of
 from whole_run import whole_run
 
 from pagehaul.bench.row import Results
-from pagehaul.host import tools
-from pagehaul.report import flame
+from pagehaul.report import flame, screens
 from pagehaul.report.page import page as page_of
+from pagehaul.report.screens import BROWSERS, browse, find_browser
 
 WIDTHS = (1400, 900, 420)
 PROBE = Path(__file__).with_name("page_probe.js")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 
-BROWSER = next(filter(None, map(tools.find_command, NAMES)), None)
 pytestmark = pytest.mark.skipif(
-    BROWSER is None, reason=f"no browser: none of {', '.join(NAMES)}; apt-get install chromium"
+    find_browser() is None, reason=f"no browser: none of {', '.join(BROWSERS)}"
 )
-
-
-def browse(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Open a page without a window, and return what the browser printed."""
-    assert BROWSER is not None
-    command = [BROWSER, "--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-    command += [f"--user-data-dir={path.parent / 'profile'}", "--enable-logging=stderr"]
-    if os.geteuid() == 0:
-        command.append("--no-sandbox")
-    command += [*options, path.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
 
 
 def looked_at(page: str, directory: Path, *options: str) -> list[dict[str, Any]]:
@@ -124,8 +110,8 @@ def test_the_folded_page_is_short(looks: list[dict[str, Any]]) -> None:
 
 def test_dark_paper_is_dark_and_can_be_read(tmp_path: Path) -> None:
     page = page_of([made_of(*scaled())])
-    dark = looked_at(page, tmp_path, "--blink-settings=preferredColorScheme=0")
-    light = looked_at(page, tmp_path, "--blink-settings=preferredColorScheme=1")
+    dark = looked_at(page, tmp_path, screens.scheme("dark"))
+    light = looked_at(page, tmp_path, screens.scheme("light"))
     assert {look["paper"] for look in dark} == {"rgb(21, 25, 29)"}
     assert {look["paper"] for look in light} == {"rgb(253, 253, 252)"}
     assert all(look["faint"] == [] for look in [*dark, *light])
@@ -137,5 +123,20 @@ def test_the_page_can_be_printed(tmp_path: Path) -> None:
     browse(path, f"--print-to-pdf={tmp_path / 'page.pdf'}", "--no-pdf-header-footer")
     printed = (tmp_path / "page.pdf").read_bytes()
     assert printed.startswith(b"%PDF")
-    # What is folded on a screen is printed.
+    # Paper shows the parts that are folded on a screen.
     assert len(re.findall(rb"/Type /Page\b", printed)) >= 4
+
+
+def test_screens_of_both_colour_schemes(tmp_path: Path) -> None:
+    taken = screens.take(page_of([everything()]), tmp_path)
+    assert {each.name for each in taken} == {"report-dark.png", "report-light.png"}
+    found = [each.read_bytes() for each in taken]
+    assert found[0] != found[1]
+    for each in found:
+        # The first chunk of a PNG: its width and height.
+        assert struct.unpack(">8s4x4sII", each[:24]) == (
+            b"\x89PNG\r\n\x1a\n",
+            b"IHDR",
+            screens.WIDTH,
+            screens.HEIGHT,
+        )

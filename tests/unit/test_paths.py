@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul import paths
+from pagehaul import locks, paths
 
 
 @pytest.mark.parametrize(
@@ -36,17 +36,17 @@ def test_one_at_a_time(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
         [
             sys.executable,
             "-c",
-            "import time; from pagehaul import paths\n"
-            "with paths.lock('x'): print('held', flush=True); time.sleep(1)",
+            "import time; from pagehaul import locks\n"
+            "with locks.lock('x'): print('held', flush=True); time.sleep(1)",
         ],
         stdout=subprocess.PIPE,
     )
     assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
     started = time.monotonic()
-    with paths.lock("y"):
+    with locks.lock("y"):
         pass
     assert time.monotonic() - started < 0.5
-    with paths.lock("x"):
+    with locks.lock("x"):
         assert time.monotonic() - started > 0.5
     assert "waiting for another pagehaul, which is at work on x" in capsys.readouterr().err
     assert holder.wait() == 0

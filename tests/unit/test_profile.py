@@ -67,7 +67,7 @@ def test_tables_and_picture(read: profile.Profile) -> None:
     functions, waits, lines = profiles.tables(read, "a guest")
     assert functions.rows[0][:3] == ("[user]", "40.0%", "4")
     assert waits.rows == (("caller", "queued_spin_lock_slowpath", "30.0%", "3"),)
-    # What cost most comes first, and what travelled most among equals.
+    # The costliest comes first, and among equals the line that travelled most.
     assert [row[0] for row in lines.rows] == ["queued_spin_lock_slowpath+0x10", "caller+0x5"]
     page = profiles.html(read, "a guest")
     assert page.count("<svg") == 1 and page.count("<table") == 3

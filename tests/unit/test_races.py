@@ -105,7 +105,7 @@ def test_functions_of_our_objects_are_ours(kernel: Kernel) -> None:
 
 def test_functions_that_the_patches_add_or_change_are_ours(kernel: Kernel) -> None:
     ours = races.functions(kernel) - {"folio_migrate_flags", "ours", "race", "start"}
-    # What is inlined is found where it was inlined.
+    # Inlined functions are found where they were inlined.
     assert ours == {"added", "caller", "changed"}
 
 

@@ -84,7 +84,7 @@ class Model:
                 if len(folio.pages) == 1 or not self.splits:
                     return -errno.ENOMEM
                 pieces = [self.map(page, self.page_size) for page in folio.pages]
-                # What becomes of the pieces is in the number returned, without an errno.
+                # The number returned counts the pieces that stay, without an errno.
                 failed += not all([self._take(piece, node) for piece in pieces])
         return failed
 
@@ -408,7 +408,7 @@ def test_busy_pages_are_tried_again_after_all_others(folio_size: int) -> None:
 
     class Waiting(Relocator):
         def pause(self, seconds: float) -> None:
-            """Who uses the first of them lets it go after the second wait."""
+            """The user of the first of them lets it go after the second wait."""
             waited.append(seconds)
             moved = sum(folio.node == 1 for folio in folios)
             assert moved >= len(folios) - 2

@@ -26,7 +26,7 @@ from pagehaul.errors import PagehaulError
 SCHEMA: dict[str, Any] = json.loads(
     resources.files("pagehaul.data").joinpath("results.schema.json").read_text(encoding="utf-8")
 )
-# What was seen stands beside the other fields of a row.
+# Measures stand beside the other fields of a row.
 ROW_FIELDS = [each.name for each in fields(Row) if each.name != "seen"]
 ROW_FIELDS += [measure.name for measure in MEASURES]
 TYPES: dict[str, tuple[type, ...]] = {

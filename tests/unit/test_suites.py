@@ -34,11 +34,12 @@ from pagehaul.suites import (
     programs,
     registry,
     running,
+    scripts,
     sources,
     tap,
     together,
 )
-from pagehaul.suites.all import arm64, mm_selftests, move, unit
+from pagehaul.suites.all import arm64, mm_selftests, unit
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary
 from pagehaul.suites.running import run_suites
 
@@ -738,7 +739,7 @@ def test_on_the_other_bases_our_kernel_is_tested_alone(
     monkeypatch.setattr(cprogs, "build_static", lambda *_: tmp_path)
     monkeypatch.setattr(tools, "need_for", lambda *_: None)
     monkeypatch.setattr(ours, "all_at_once", nothing)
-    monkeypatch.setattr(move, "all_at_once", nothing)
+    monkeypatch.setattr(scripts, "all_at_once", nothing)
     other = bases.get(bases.names()[1])
     for name in ("errors", "status", "move"):
         beside = len(registry.SUITES[name](base=other))

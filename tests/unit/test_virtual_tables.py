@@ -187,7 +187,7 @@ def validated() -> Results:
     for method, by_count in speeds.items():
         for count, gbps in by_count.items():
             number = {"threads" if method == "threads" else "channels": count}
-            # What a thread has to copy depends on how many there are.
+            # A thread's share of the copy depends on how many there are.
             rows.append(cell(method, gbps, settings={"chunk_kb": f"{count}"}, **number, **zen))
     grace: dict[str, Any] = {**what, "model": "grace", "shape": (64, 256)}
     rows += [cell("threads", 5.0 * n, threads=n, **grace) for n in (1, 4)]

@@ -23,7 +23,7 @@ def whole_run(*, model: str | None, quick: bool) -> Results:
     rows = []
     for experiment in EXPERIMENTS.values():
         machines = experiment.machine_sizes(quick) if model else (16,)
-        # What is about certain machines is measured on models of those only.
+        # Experiments about certain machines are measured on models of those only.
         names = (model,) if not experiment.models else experiment.models if model else ()
         for name, cpus in product(names, machines):
             size = Size(quick, cpus, 1024, gigantic_pages=2, model=name)

@@ -16,7 +16,7 @@ AUTOMATIC: Mapping[str, str] = {
     "chunk_kb": str(_DEFAULT_CHUNK_KB),
 }
 
-# What the kernel copies at a time is no more than so many folios, and no more than a batch.
+# The kernel copies at most so many folios at a time, and at most a batch.
 _COPY_FOLIOS = 64
 _BATCH_KB = 2048
 

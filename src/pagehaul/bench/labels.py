@@ -80,7 +80,7 @@ def case_text(row: Row) -> str:
 
 def column_of(row: Row) -> Column:
     """Return the column a row belongs to."""
-    # What it takes to force a choice depends on what is moved: the choice is the same.
+    # The settings that force a choice depend on the memory that moves: the choice is the same.
     settings = tuple((FORCED if is_forced(row.settings) else row.settings).items())
     return Column(row.kernel, row.method, row.threads, settings, row.channels)
 

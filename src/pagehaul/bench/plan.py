@@ -20,7 +20,7 @@ _VERY_LARGE = 256 << 20
 _SMALL = 2 << 20
 
 # An engine that has just been switched on, as each cell does, is unknown to the kernel, which gives
-# it little at first. What counts is how it is used once it is known, which takes so many bytes.
+# it little at first. Its use once it is known counts, and learning that takes so many bytes.
 _LEARNING = 160 << 20
 
 
@@ -61,7 +61,7 @@ def _warmups(cell: Cell, effort: Effort, number: int, place: int) -> int:
         return -(-_LEARNING // cell.shape.bytes)
     if cell.load is not None or cell.shape.bytes <= _SMALL:
         return 1
-    # What is left of the cell before is not in any figure; of a very large one it matters little.
+    # Leftovers of the cell before must be in no figure; in a very large one they matter little.
     if effort.at_least_us and cell.shape.bytes <= _VERY_LARGE:
         return 1
     if cell.shape.bytes < _LARGE:

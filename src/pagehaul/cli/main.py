@@ -5,9 +5,6 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from rich.markup import escape
-
-from pagehaul import ui
 from pagehaul.cli import verbs
 from pagehaul.errors import PagehaulError
 
@@ -18,6 +15,17 @@ class _Terminated(BaseException):
 
 def _terminate(*_: object) -> None:
     raise _Terminated
+
+
+def _say(what: str, text: str = "") -> None:
+    """Print a line on stderr, with `what` in red where text follows."""
+    # Here, because most of what `move` takes to start would be this import.
+    from rich.markup import escape
+
+    from pagehaul import ui
+
+    begin = f"[bold red]pagehaul: {what}[/]" if text else f"pagehaul: {what}"
+    ui.console.print(f"{begin}{escape(text)}", soft_wrap=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,20 +40,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         name = verbs.name_of(words)
-        # What it has started, guests above all, is to end with it.
+        # SIGTERM must end all that the verb has started, guests above all.
         signal.signal(signal.SIGTERM, _terminate)
         verb, parser = verbs.parser_of(name)
         return verb.run(parser.parse_args(words[1:]))
     except PagehaulError as error:
-        ui.console.print(f"[bold red]pagehaul: error:[/] {escape(str(error))}", soft_wrap=True)
+        _say("error: ", str(error))
         return error.status
     except KeyboardInterrupt:
-        ui.console.print("pagehaul: interrupted")
+        _say("interrupted")
         return 130
     except _Terminated:
-        ui.console.print("pagehaul: terminated")
+        _say("terminated")
         return 143
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
+        # The reader of our output has seen enough.
         sys.stderr.close()
         return 1

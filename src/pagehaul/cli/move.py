@@ -2,12 +2,13 @@
 """The `move` verb: moves pages of processes between nodes of the running kernel."""
 
 import argparse
-import json
+import sys
 
+from pagehaul.cli.parser import print_error
 from pagehaul.errors import NoProcessError, PagehaulError, UsageError
 from pagehaul.move import planning
 from pagehaul.move.pace import Pace
-from pagehaul.move.progress import KINDS, Progress, progress
+from pagehaul.move.progress import KINDS, JsonLines, Progress
 from pagehaul.move.report import STAYED, Report, Request
 from pagehaul.move.selection import Selection, find_cgroup
 from pagehaul.move.stop import SignalStop
@@ -118,7 +119,8 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help=f"callers of move_pages(2), each with its own ranges (default: the CPUs, at most "
-        f"{planning.MOST_CALLERS}; 1 where the kernel itself lets several CPUs move pages)",
+        f"{planning.MOST_CALLERS}; {planning.HELPED_CALLERS} where the kernel itself lets several "
+        "CPUs move pages)",
     )
     parser.add_argument(
         "--rate",
@@ -179,7 +181,14 @@ def _prepare(args: argparse.Namespace) -> tuple[Request, Selection]:
 
 
 def _shown(args: argparse.Namespace) -> Progress:
-    return progress(args.progress or ("none" if args.json or args.dry_run else "bar"))
+    quiet = args.json or args.dry_run or not sys.stderr.isatty()
+    kind = args.progress or ("none" if quiet else "bar")
+    if kind == "bar":
+        # Here, because it takes longer to start than all else but numpy.
+        from pagehaul.move.bar import Bar
+
+        return Bar()
+    return JsonLines() if kind == "json" else Progress()
 
 
 def _work(args: argparse.Namespace) -> Report:
@@ -205,7 +214,7 @@ def run(args: argparse.Namespace) -> int:
         report = _work(args)
     except PagehaulError as exc:
         if args.json:
-            print(json.dumps({"complete": False, "status": exc.status, "error": str(exc)}))
+            print_error(exc.status, str(exc))
         raise
     if args.json:
         print(report.count_json() if args.dry_run else report.to_json())

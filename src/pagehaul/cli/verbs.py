@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from pagehaul import paths
+from pagehaul.cli.parser import VerbParser
 from pagehaul.cli.version import VERSION
 from pagehaul.errors import PagehaulError
 
@@ -115,7 +116,7 @@ def describe(name: str) -> str:
 def parser_of(name: str) -> tuple[Verb, argparse.ArgumentParser]:
     """Return a verb and the parser of what comes after it; PagehaulError as load()."""
     verb = load(name)
-    parser = argparse.ArgumentParser(prog=f"{PROG} {name}", description=describe(name))
+    parser = VerbParser(prog=f"{PROG} {name}", description=describe(name))
     # For the verbs that describe the command line: they cannot import what imports them.
     parser.set_defaults(whole=whole)
     verb.add_arguments(parser)

@@ -16,9 +16,8 @@ def words(kernel: Kernel, guest: Guest) -> list[str]:
     elif guest.accel == "tcg":
         found += [
             # The host runs other things besides: a virtual CPU may not run for seconds. For that
-            # reason, and because emulation is 10 times slower, what is a hang on hardware after
-            # 20 s (soft lockup), 21 s (RCU) or 120 s (tasks) is one here after 120 s, 120 s and
-            # 240 s.
+            # reason, and because emulation is 10 times slower, a hang counts as one after 120 s
+            # (soft lockup), 120 s (RCU) and 240 s (tasks). On hardware that is 20, 21 and 120 s.
             "watchdog_thresh=60",
             "rcupdate.rcu_cpu_stall_timeout=120",
             "sysctl.kernel.hung_task_timeout_secs=240",
@@ -28,6 +27,9 @@ def words(kernel: Kernel, guest: Guest) -> list[str]:
             # The clock's watchdog would call a CPU that does not run for seconds a bad TSC, and
             # switch to a slow clock.
             "tsc=reliable",
+            # The kernel would wait a moment for a few ticks, miss them, and give up ("IO-APIC +
+            # timer doesn't work").
+            "no_timer_check",
             # Probing a PS/2 mouse that is not used takes a third of a second.
             "psmouse.proto=bare",
         ]

@@ -24,7 +24,7 @@ _SPLATS = re.compile(
     r"|UBSAN: |KCSAN: "
     r"|kmemleak: \d+ new suspected memory leaks"
     r"|pagealloc: (?:memory corruption|single bit error)"
-    # Who looks for mistakes, and gives up: from there on its silence says nothing.
+    # A checker gives up: from there on its silence says nothing.
     r"|DMA-API: (?:cacheline tracking ENOMEM|debugging out of memory)"
     r"|ODEBUG: Out of memory"
     r"|kmemleak: (?:Memory pool empty|Cannot allocate a kmemleak_object|.*\bdisabled\b)"

@@ -18,7 +18,7 @@ from pagehaul.errors import PagehaulError
 SCRIPT = "/pagehaul/run.sh"
 STDIN = "/pagehaul/stdin"
 
-# Whatever becomes of the script, the guest ends; should it be init itself that ends, by a panic.
+# The guest ends, whatever becomes of the script: by a panic, should init itself end.
 _INIT = f"""\
 #!/bin/sh
 /bin/busybox mount -t proc proc /proc

@@ -98,7 +98,7 @@ def _installed() -> Qemu | None:
 def _backport(release: debian.Release) -> Qemu:
     """Return the QEMU of a release's backports, in the cache."""
     found = None
-    # What it had no need to bring along may have been removed from the machine since.
+    # The machine may lack libraries by now that it had when the files were unpacked.
     for again in (False, True):
         files = debian.unpack_backport("qemu-system-x86", release)
         found = _unpacked(files)

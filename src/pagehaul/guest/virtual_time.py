@@ -18,7 +18,8 @@ from pagehaul.guest.machine import Guest
 from pagehaul.guest.models import Model
 from pagehaul.host import facts
 from pagehaul.kernel.built import Kernel
-from pagehaul.paths import REPO, lock
+from pagehaul.locks import lock
+from pagehaul.paths import REPO
 
 # When the guest believes that it is booted.
 _BOOTED = "2026-01-01T00:00:00"
@@ -57,8 +58,8 @@ class Simulator:
         """Return the lines of a shell script that run QEMU; its options follow."""
         environment = {**self.qemu.environment(), "LD_PRELOAD": str(self.plugin)}
         words = ["env", *(f"{name}={value}" for name, value in environment.items())]
-        # What else the machine does makes the guest slower, if not its figures. Who is not root may
-        # not do that.
+        # Other work of the machine makes the guest slower, if not its figures. Only root may do
+        # that.
         nice = "renice -n -10 $$ > /dev/null 2>&1\n"
         return nice + shlex.join([*words, str(self.qemu.binary), *self.qemu.options()])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from pagehaul.errors import PagehaulError
 from pagehaul.paths import remove_tree
 
-# Directories of the cache. Whatever else somebody has in PAGEHAUL_CACHE is not touched.
+# Directories of the cache. The tool touches nothing else in PAGEHAUL_CACHE.
 CACHES = {
     "source": "kernel sources",
     "tree": "kernel trees and kernels",
@@ -30,7 +30,7 @@ KEPT = ("results",)
 def disk_bytes(path: Path) -> int:
     """Return the bytes that a file, or a directory with all in it, takes on the disk.
 
-    Who has several names is counted once; what cannot be read counts as nothing.
+    A file with several names counts once, an unreadable one as nothing.
     """
     seen: set[tuple[int, int]] = set()
     total = 0

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
-from pagehaul.paths import cache_dir, lock, log_dir, remove_tree
+from pagehaul.locks import lock
+from pagehaul.paths import cache_dir, log_dir, remove_tree
 from pagehaul.ui import Command, run_logged
 
 # Seconds for the package lists, and for the packages.
@@ -74,7 +75,7 @@ def unpack_backport(package: str, of: Release) -> Path:
     settings = {
         # Else apt goes on without the lists that it cannot get.
         "APT::Update::Error-Mode": "any",
-        # What this machine prefers, it says of its own sources.
+        # The machine's preferences are about its own sources.
         "Dir::Etc::Preferences": "/dev/null",
         "Dir::Etc::PreferencesParts": "/dev/null",
         "Dir::Etc::SourceParts": "/dev/null",
@@ -142,7 +143,7 @@ def _private_apt(work: Path, settings: Mapping[str, str], sources: str | None) -
         (work / name).mkdir(parents=True)
     (work / "status").touch()
     own = {
-        # Whom apt would run as cannot reach into a private directory.
+        # The user that apt would run as cannot reach into a private directory.
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
         "Acquire::Retries": "2",

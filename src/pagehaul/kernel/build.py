@@ -15,7 +15,8 @@ from pagehaul.kernel import bases, tree
 from pagehaul.kernel.arches import ARM64, X86_64, Arch
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.built import Kernel
-from pagehaul.paths import REPO, cache_dir, lock, log_dir, read_record
+from pagehaul.locks import lock
+from pagehaul.paths import REPO, cache_dir, log_dir, read_record
 from pagehaul.ui import Command, Step, run_logged
 
 VARIANTS = (

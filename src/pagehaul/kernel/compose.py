@@ -16,7 +16,7 @@ from pagehaul.kernel.series import OVERLAY, SERIES, Content, Patch
 
 LATER = SERIES / "later"
 
-# Whoever sends the patches is the sender; their author is the project.
+# The author of the patches is the project, whoever sends them.
 _AUTHOR = "Pagehaul developers"
 _MAIL = "maintainers@pagehaul.invalid"
 # The same patches, whoever makes them, and whenever.

@@ -11,7 +11,8 @@ from pagehaul.host import tools
 from pagehaul.kernel import tree
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.build import NEW_CONFIG, make, make_words, read_options, take_config
-from pagehaul.paths import cache_dir, lock, log_dir
+from pagehaul.locks import lock
+from pagehaul.paths import cache_dir, log_dir
 from pagehaul.ui import Command, run_logged
 
 # What to change in a distribution's configuration: its keys are not in the kernel's source, and the
@@ -75,7 +76,7 @@ def build(config_file: Path | None, base: Base, kernel_source: str | None = None
             for kind in ("image", "headers")
             for package in sorted(where.parent.glob(f"linux-{kind}-*.deb"))
         ]
-        # What else comes out, such as the headers of libc, is for nobody to install.
+        # Nobody should install the other packages, such as the headers of libc.
         for other in where.parent.glob("linux-*"):
             other.unlink()
         return packages

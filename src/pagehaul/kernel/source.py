@@ -15,7 +15,8 @@ from pagehaul.errors import PagehaulError
 from pagehaul.host import debian, tools
 from pagehaul.kernel import bases
 from pagehaul.kernel.bases import Base
-from pagehaul.paths import cache_dir, lock, log_dir, remove_tree
+from pagehaul.locks import lock
+from pagehaul.paths import cache_dir, log_dir, remove_tree
 from pagehaul.ui import run_logged, step
 
 # What a directory of the user's may contain besides the source.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Small kernels that lack something: what the series changes has to compile and link there, too."""
+"""Small kernels that lack something: the series has to compile and link there, too."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Pagehaul's files and patches over a pristine kernel.
 
-A tree is kept from one time to the next. What the series touches is made again in a
-staging directory, from pristine files, and only what came out different is copied into the tree:
-`make` then rebuilds only that, and a patch that does not apply leaves the tree as it was.
+A tree is kept from one time to the next. The files that the series touches are made again in a
+staging directory, from pristine files. Only files that came out different are copied into the tree:
+`make` then rebuilds only those, and a patch that does not apply leaves the tree as it was.
 """
 
 import hashlib
@@ -22,7 +22,8 @@ from pagehaul.host import tools
 from pagehaul.kernel import series, source
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.series import Content
-from pagehaul.paths import cache_dir, lock, log_dir, read_record, remove_tree
+from pagehaul.locks import lock
+from pagehaul.paths import cache_dir, log_dir, read_record, remove_tree
 from pagehaul.ui import run_logged
 
 

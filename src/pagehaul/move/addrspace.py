@@ -10,7 +10,7 @@ import itertools
 import os
 import select
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TextIO
@@ -32,6 +32,11 @@ _PAGE_IS_PRESENT = 1 << 3
 _PAGE_IS_PFNZERO = 1 << 5
 _PAGE_IS_HUGE = 1 << 6
 _SCAN_REGIONS = 4096
+
+# Bytes in memory that one search finds at most. It looks at as many addresses, and at twice as many
+# after each search that finds little. A search holds the lock of the address space, and the first
+# pages can move when the first search has ended.
+_SCAN_BYTES = 64 << 20
 
 # Without PAGEMAP_SCAN: entries of /proc/PID/pagemap read at once (8 bytes each).
 _PAGEMAP_ENTRIES = 1 << 18
@@ -177,7 +182,7 @@ class Process:
         with contextlib.suppress(OSError):
             self._pidfd = os.pidfd_open(self.pid)
         if not self.exists():
-            # What the pidfd holds may be another process already.
+            # The pidfd may hold another process already.
             raise NoProcessError(f"there is no process {self.pid}: it has ended")
         return self.exists if self._pidfd < 0 else self._not_ended
 
@@ -199,12 +204,13 @@ class Process:
             raise self._no_memory()
         return itertools.chain((first,), lines)
 
-    def mappings(self) -> Iterator[Mapping]:
+    def mappings(self, numa_maps: Iterable[str] | None = None) -> Iterator[Mapping]:
         """Read the mappings with pages in memory, ascending, one at a time.
 
-        Raises as numa_maps() does.
+        `numa_maps` are lines that were read before. Raises as numa_maps() does.
         """
-        return parse_numa_maps(self.numa_maps(), self._lines("maps"))
+        lines = self.numa_maps() if numa_maps is None else numa_maps
+        return parse_numa_maps(lines, self._lines("maps"))
 
     def present(self, mapping: Mapping) -> Iterator[Regions]:
         """Present parts of `mapping`, ascending; nothing when the process has ended."""
@@ -243,20 +249,25 @@ class Process:
         arg[0] = 8 * len(arg)
         arg[2], arg[3] = start, end
         arg[5], arg[6] = self._found.ctypes.data, len(self._found)
+        arg[7] = _SCAN_BYTES // BASE_PAGE
         arg[8] = _PAGE_IS_PFNZERO  # category_inverted: present, and not the zero page
         arg[9] = _PAGE_IS_PRESENT | _PAGE_IS_PFNZERO
         arg[11] = _PAGE_IS_HUGE
         return arg
 
     def _scan(self, mapping: Mapping) -> Iterator[Regions]:
-        start = mapping.start
+        start, step = mapping.start, _SCAN_BYTES
         while start < mapping.end:
-            arg = self._scan_arg(start, mapping.end)
+            # At a multiple, so that few huge pages are cut.
+            end = min(mapping.end, start // _SCAN_BYTES * _SCAN_BYTES + step)
+            arg = self._scan_arg(start, end)
             count = fcntl.ioctl(self._pagemap, _PAGEMAP_SCAN, arg, True)
             yield from _split_by_kind(self._found[:count])
             if arg[4] <= start:  # walk_end
                 return
             start = arg[4]
+            found = int((self._found[:count, 1] - self._found[:count, 0]).sum())
+            step = _SCAN_BYTES if 2 * found > _SCAN_BYTES else 2 * step
 
     def _read_pagemap(self, mapping: Mapping) -> Iterator[Regions]:
         start = mapping.start

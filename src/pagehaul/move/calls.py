@@ -14,10 +14,10 @@ _AIM = 0.8
 class Calls:
     """Keeps calls to `max_stall` seconds, as far as earlier ones tell; None: without a limit.
 
-    A process waits for a page no longer than the call takes that moves it. What a call may be
-    given is learnt for each size of folios by itself, since large ones take less time a byte. It
-    doubles while calls take less than half of `max_stall`, and shrinks when one takes longer.
-    One folio is the least. Several threads may use it at once.
+    A process waits for a page no longer than the call takes that moves it. Each size of folios has
+    an amount of its own, since large ones take less time a byte. The amount doubles while calls
+    take less than half of `max_stall`, and shrinks when one takes longer. One folio is the least.
+    Several threads may use it at once.
     """
 
     def __init__(self, max_stall: float | None = None) -> None:

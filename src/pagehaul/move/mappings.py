@@ -12,13 +12,16 @@ BASE_PAGE = mmap.PAGESIZE
 # whatever is between them: a process may have more than a million small ones.
 _SMALL_GAP = 1 << 20
 
+# Mappings of pages that belong to the kernel, and can never move.
+_OF_KERNEL = ("[vdso]", "[uprobes]")
+
 # Fields of numa_maps. In the name of a file, a space is written as \040.
 _FIELDS = re.compile(r" (?:N(\d+)=(\d+)|kernelpagesize_kB=(\d+))")
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """One mapping (VMA) with pages in memory."""
+    """One mapping (VMA) with pages in memory; without `node_bytes` they are the kernel's."""
 
     start: int
     end: int
@@ -43,22 +46,26 @@ def parse_numa_maps(numa_maps: Iterable[str], maps: Iterable[str]) -> Iterator[M
     between the two reads.
     """
     bounds = _bounds(maps)
-    low, high = next(bounds, (-1, -1))
+    nothing = (-1, -1, False)
+    low, high, of_kernel = next(bounds, nothing)
     for line in numa_maps:
         size, pages = _parse_line(line)
-        if not pages:
-            continue
         start = int(line.partition(" ")[0], 16)
         while 0 <= low < start:
-            low, high = next(bounds, (-1, -1))
-        if low == start:
+            low, high, of_kernel = next(bounds, nothing)
+        if low != start:
+            continue
+        if of_kernel:
+            yield Mapping(start, high, size, {})
+        elif pages:
             yield Mapping(start, high, size, {node: n * size for node, n in pages.items()})
 
 
-def _bounds(maps: Iterable[str]) -> Iterator[tuple[int, int]]:
+def _bounds(maps: Iterable[str]) -> Iterator[tuple[int, int, bool]]:
+    """Yield where each mapping begins and ends, and whether its pages are the kernel's."""
     for line in maps:
         low, _, high = line.partition(" ")[0].partition("-")
-        yield int(low, 16), int(high, 16)
+        yield int(low, 16), int(high, 16), line.rstrip().endswith(_OF_KERNEL)
 
 
 def _parse_line(line: str) -> tuple[int, dict[int, int]]:
@@ -88,17 +95,20 @@ def spans(mappings: Iterable[Mapping], nodes: Iterable[int], wide: bool) -> Iter
     """Join mappings with pages on `nodes` to what is searched together, as if it were one mapping.
 
     Mappings of base pages are joined across small gaps, with `wide` across all gaps in which no
-    other pages are.
+    other pages are. None is joined across pages of the kernel.
     """
     wanted = tuple(nodes)
     run: Mapping | None = None
     empty = True  # no pages lie between the run and here
+    fence = False  # pages of the kernel do
     for mapping in mappings:
         if not mapping.bytes_on(wanted):
             empty = False
+            fence |= not mapping.node_bytes
             continue
         if run is not None and (
             run.page_size == mapping.page_size == BASE_PAGE
+            and not fence
             and ((wide and empty) or mapping.start - run.end <= _SMALL_GAP)
         ):
             held = run.node_bytes
@@ -109,6 +119,6 @@ def spans(mappings: Iterable[Mapping], nodes: Iterable[int], wide: bool) -> Iter
             if run is not None:
                 yield run
             run = Mapping(mapping.start, mapping.end, mapping.page_size, dict(mapping.node_bytes))
-        empty = True
+        empty, fence = True, False
     if run is not None:
         yield run

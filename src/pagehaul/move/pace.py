@@ -17,7 +17,7 @@ _AHEAD_S = 0.25
 class Pace:
     """Keeps the callers to `rate` (bytes a second), and their calls to `max_stall` (seconds).
 
-    `smallest` is the size of a huge page, the least that a window has. What is None has no limit.
+    `smallest` is the size of a huge page, the least that a window has. None is no limit.
     Several threads may use it at once.
     """
 

@@ -28,6 +28,9 @@ _ALWAYS, _BY_REASON = "1", "2"
 # More callers than this contend for the locks of one address space.
 MOST_CALLERS = 8
 
+# With one caller, the kernel's helpers would be idle while it searches and counts.
+HELPED_CALLERS = 2
+
 
 def make_plan(source: str, destination: str) -> Plan:
     """Check FROM and TO against this machine; raises PagehaulError."""
@@ -98,5 +101,5 @@ def _capabilities(status: Path) -> int:
 
 
 def default_threads(helped: bool) -> int:
-    """How many callers to use: the CPUs, at most eight; or one that the kernel helps."""
-    return 1 if helped else min(len(os.sched_getaffinity(0)), MOST_CALLERS)
+    """How many callers to use: the CPUs, at most eight; fewer where the kernel helps them."""
+    return min(len(os.sched_getaffinity(0)), HELPED_CALLERS if helped else MOST_CALLERS)

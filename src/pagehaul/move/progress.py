@@ -1,21 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How far a move is: a bar on a terminal, or lines of JSON for a program."""
+"""How far a move is, as lines of JSON for a program; bar.py has the bar for people."""
 
 import json
 import sys
 import time
 from typing import Self
 
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-from rich.progress import Progress as RichProgress
-
-from pagehaul import ui
 from pagehaul.move.outcome import Outcome
 
 KINDS = ("bar", "json", "none")
@@ -38,40 +28,6 @@ class Progress:
 
     def settle(self, outcome: Outcome) -> None:
         """Add what became of some pages."""
-
-
-class Bar(Progress):
-    """A bar on stderr, where that is a terminal."""
-
-    def __init__(self) -> None:
-        self._bar = RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=ui.console,
-            transient=True,
-            disable=not ui.console.is_terminal,
-        )
-        self._task = self._bar.add_task("moving", total=0)
-        self._total = 0
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def begin(self, pid: int, found: int) -> None:
-        """See Progress."""
-        self._total += found
-        self._bar.update(self._task, description=f"moving {pid}", total=self._total)
-
-    def settle(self, outcome: Outcome) -> None:
-        """See Progress."""
-        self._bar.advance(self._task, outcome.settled)
 
 
 class JsonLines(Progress):
@@ -114,8 +70,3 @@ class JsonLines(Progress):
             "left_bytes": self._total.left.total(),
         }
         print(json.dumps(line), file=sys.stderr, flush=True)
-
-
-def progress(kind: str) -> Progress:
-    """Return what shows the progress, for one of KINDS."""
-    return {"bar": Bar, "json": JsonLines, "none": Progress}[kind]()

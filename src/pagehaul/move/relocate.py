@@ -33,7 +33,7 @@ from pagehaul.move.mappings import BASE_PAGE
 from pagehaul.move.movepages import UNWRITTEN, Addresses, PageMover, Status
 from pagehaul.move.outcome import Outcome
 from pagehaul.move.stop import Stop
-from pagehaul.move.windows import STAY, Plan, Window
+from pagehaul.move.windows import STAY, Plan, Window, is_one_of
 
 Index = npt.NDArray[np.intp]
 
@@ -264,8 +264,8 @@ class Relocator:
             if result == 0:
                 return index[:0]
             # Stopped early, or has the last list failed? Only in the first case do the pages not
-            # moved outnumber those behind the last status written. What was tried and is not
-            # where it should be is found by the query at the end of the window.
+            # moved outnumber those behind the last status written. The query at the end of the
+            # window finds pages that were tried and did not arrive.
             written = np.flatnonzero(status != UNWRITTEN)
             resume = int(written[-1]) + 1 if len(written) else 0
             if resume == 0 or result <= len(index) - resume:
@@ -309,6 +309,8 @@ class Relocator:
         """
         here = self._mover.query(batch.addresses[heads]) == node
         addresses = batch.addresses[heads[here]]
+        named = np.zeros(len(batch.addresses), np.bool_)
+        named[heads] = True
         size = self._plan.grain
         while size > BASE_PAGE:
             reach = np.uint64(size // 2)
@@ -316,7 +318,7 @@ class Relocator:
             place = np.searchsorted(batch.addresses, probes)
             place = np.minimum(place, len(batch.addresses) - 1)
             # Only pages that are to move and were not named themselves tell anything.
-            fair = (batch.addresses[place] == probes) & ~np.isin(place, heads)
+            fair = (batch.addresses[place] == probes) & ~named[place]
             if (self._mover.query(probes[fair]) == node).any():
                 return min(2 * size, self._plan.grain)
             size //= 2
@@ -379,7 +381,7 @@ class Relocator:
         home = now == batch.home
         outcome = Outcome(moved=int(moved.sum()) * batch.page_size)
         # A page that was tried and got no errno of its own was in a list that failed: pinned.
-        busy = home & np.isin(batch.cause, (0, errno.EBUSY))
+        busy = home & is_one_of(batch.cause, (0, errno.EBUSY))
         given_up = self._set_aside(batch, batch.select(busy))
         if given_up:
             outcome.left[errno.EBUSY] = given_up

@@ -54,7 +54,7 @@ class Part:
     _before: int = 0  # moved or gone before the last look
 
     def look(self, on_nodes: dict[int, int]) -> None:
-        """Begin with what is on the FROM nodes now; what stayed before is tried again."""
+        """Begin with the pages on the FROM nodes now; those that stayed are tried again."""
         self.looks += 1
         self.on_nodes = on_nodes
         self.outcome.left = Counter()
@@ -68,7 +68,12 @@ class Part:
     @property
     def untried(self) -> int:
         """What was found, and not tried because something came between."""
-        return max(self.found - self.outcome.settled, 0) if self.cut_short else 0
+        return self.unseen if self.cut_short else 0
+
+    @property
+    def unseen(self) -> int:
+        """Bytes that were found and are in no outcome: gone, once all was tried."""
+        return max(self.found - self.outcome.settled, 0)
 
     def quiet(self, move_all: bool) -> bool:
         """Whether the last look found nothing to move, and nothing that should have moved."""

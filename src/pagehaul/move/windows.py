@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pagehaul.move.addrspace import Kind, Process
 from pagehaul.move.mappings import Mapping
@@ -20,6 +21,17 @@ _LARGEST_WINDOW = 128 << 20
 
 # Parts of one window at most, however sparse they are, but for those of the last huge page.
 _MOST_PARTS = 4096
+
+
+def is_one_of(numbers: Status, wanted: Iterable[int]) -> npt.NDArray[np.bool_]:
+    """Return which numbers are among a few `wanted` ones.
+
+    numpy.isin() would sort, and import more than all else that is needed here.
+    """
+    found = np.zeros(len(numbers), np.bool_)
+    for each in wanted:
+        found |= numbers == each
+    return found
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class Plan:
                 if source != target:
                     targets[home == source] = target
             return targets
-        leaving = np.isin(home, self.moving)
+        leaving = is_one_of(home, self.moving)
         piece = addresses[leaving] // np.uint64(max(self.grain, page_size))
         nodes = np.array(self.destinations, np.int32)
         targets[leaving] = nodes[piece % np.uint64(len(nodes))]

@@ -3,6 +3,7 @@
 
 import errno
 import time
+from collections.abc import Iterator
 
 from pagehaul.errors import NoProcessError, PagehaulError
 from pagehaul.host.nodes import format_nodes
@@ -18,6 +19,9 @@ from pagehaul.move.report import Part, Report, Request
 from pagehaul.move.selection import Identity, Selection, read_stat
 from pagehaul.move.stop import SignalStop, Stop
 from pagehaul.move.windows import Plan, windows
+
+# Lines of numa_maps that are kept from the look at a process until its pages move.
+_MOST_KEPT = 4096
 
 # Seconds between two looks at processes that are watched.
 _WATCH_S = 1.0
@@ -81,6 +85,14 @@ def _probe(request: Request, process: Process) -> MovePages:
     return mover
 
 
+def _keep(lines: Iterator[str], kept: list[str]) -> Iterator[str]:
+    """Yield `lines`, and add them to `kept`, one more than may be kept at most."""
+    for line in lines:
+        if len(kept) <= _MOST_KEPT:
+            kept.append(line)
+        yield line
+
+
 class Work:
     """Moves what a selection of processes has on the FROM nodes; `report` is valid at any time."""
 
@@ -142,9 +154,9 @@ class Work:
         named = identity in self._selection.named
         try:
             with Process(identity.pid, self._selection.proc) as process:
-                self._look(process, identity, part)
+                lines = self._look(process, identity, part)
                 if not dry:
-                    self._move(process, part, stop)
+                    self._move(process, part, stop, lines)
         except NoProcessError as exc:
             part.ended = True
             # One that ends later was moved before; one that nobody named may end at any time.
@@ -159,24 +171,31 @@ class Work:
             part.error = exc
         return part
 
-    def _look(self, process: Process, identity: Identity, part: Part) -> None:
-        """Find out how much the process has on the FROM nodes."""
+    def _look(self, process: Process, identity: Identity, part: Part) -> list[str] | None:
+        """Find out how much the process has on the FROM nodes.
+
+        Return the lines of numa_maps, for which the kernel looks at every page; None when there
+        are too many to be kept.
+        """
         stat = read_stat(identity.pid, self._selection.proc)
         if stat is None or stat.born != identity.born or not process.exists():
             raise NoProcessError(f"there is no process {identity.pid}: it has ended")
         started = time.monotonic()
         _check_cpuset(process, self.request.plan)
         part.name = process.name()
-        part.look(bytes_by_node(process.numa_maps(), self.request.plan.moving))
+        kept: list[str] = []
+        lines = _keep(process.numa_maps(), kept)
+        part.look(bytes_by_node(lines, self.request.plan.moving))
         part.seconds += time.monotonic() - started
+        return kept if len(kept) <= _MOST_KEPT else None
 
-    def _move(self, process: Process, part: Part, stop: Stop) -> None:
+    def _move(self, process: Process, part: Part, stop: Stop, numa_maps: list[str] | None) -> None:
         plan = self.request.plan
         found = sum(part.on_nodes.values())
         relocator = Relocator(_probe(self.request, process), plan, stop, self._pace.calls)
         self._pace.begin(found, self.request.threads)
         self._progress.begin(process.pid, found)
-        there = spans(process.mappings(), plan.moving, process.can_scan())
+        there = spans(process.mappings(numa_maps), plan.moving, process.can_scan())
         work = windows(process, there, self._pace.window_bytes, plan.grain)
 
         def settle(outcome: Outcome) -> None:
@@ -188,6 +207,10 @@ class Work:
         try:
             relocate(relocator, work, self.request.threads, settle, self._pace)
             part.cut_short = stop.is_set()
+            if not part.cut_short:
+                # Of what the process has freed, swapped out or given up by exec, a search finds
+                # nothing.
+                settle(Outcome(gone=part.unseen))
         except OSError as exc:
             raise _refusal(self.request, exc, process) from exc
         finally:

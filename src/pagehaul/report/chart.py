@@ -252,7 +252,7 @@ def _apart(ends: Sequence[float], counts: Sequence[int], height: float) -> list[
         places[number] = max(ends[number], top + half)
         top = places[number] + half
     bottom = height
-    # What does not fit below goes up again.
+    # Labels that do not fit below go up again.
     for number in reversed(order):
         half = counts[number] * _LINE / 2
         places[number] = min(places[number], bottom - half)

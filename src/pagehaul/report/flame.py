@@ -8,7 +8,7 @@ from zlib import crc32
 
 _WIDTH = 1200
 _HEIGHT = 17
-# What is narrower is not drawn, and a name needs so many pixels a letter.
+# Pixels: narrower boxes are not drawn; a name needs so many for each letter.
 _NARROWEST = 0.5
 _LETTER = 6.2
 

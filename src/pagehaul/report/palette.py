@@ -29,7 +29,7 @@ class Colour(NamedTuple):
         return f"--light:{self.light};--dark:{self.dark}"
 
 
-# Degrees of the colour circle. What the unmodified kernel does by itself has no hue.
+# Degrees of the colour circle. The unmodified kernel by itself is grey.
 _HUES = {
     "callers": 46,
     "batch": 158,

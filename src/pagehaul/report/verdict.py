@@ -24,7 +24,7 @@ _MOST_FORCED = 0.001
 
 
 def statements(results: Results) -> tuple[Statement, ...]:
-    """Return the verdict on a run: what was not measured is not spoken of."""
+    """Return the verdict on a run, which leaves out what was not measured."""
     # Others measure a model, or a mechanism, and not what Pagehaul gives.
     ours = [row for row in results.rows if not is_apart(row.experiment)]
     found = [

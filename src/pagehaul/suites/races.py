@@ -95,7 +95,7 @@ def definitions(text: str) -> dict[str, str]:
         elif named := _NAME.search(each[1]):
             name = named[1]
         else:
-            # What has an initializer and no parameters is none.
+            # A name with an initializer and no parameters is no function.
             continue
         # Some have another body in another configuration.
         found[name] = found.get(name, "") + each[0]

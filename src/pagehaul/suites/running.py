@@ -57,7 +57,7 @@ def run_suites(works: Mapping[str, Callable[[], list[Outcome]]]) -> int:
 
 
 def _run_suite(suite: Callable[[], list[Outcome]]) -> list[Outcome]:
-    """Run one suite; what stops it is a failed test, and the other suites still run."""
+    """Run one suite; an error that stops it is a failed test, and the others still run."""
     try:
         return suite() or [failed("the suite", "it has no test")]
     except PagehaulError as error:

@@ -187,7 +187,7 @@ def compiled(base: Base | None = None) -> list[Outcome]:
     for variant in ("vanilla", "pagehaul"):
         where = build.configured(variant, base)
         objects = [*patched_objects(base), *(_OURS if variant == "pagehaul" else ())]
-        # Whatever has been compiled before says nothing now.
+        # The compiler is silent about objects that are compiled already.
         for name in objects:
             path = where / name
             for old in path.glob("*.o") if path.is_dir() else (path,):

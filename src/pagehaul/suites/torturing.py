@@ -46,7 +46,7 @@ class Report:
 
 
 def torture(kernel: Kernel, seconds: int, seed: int) -> Report:
-    """Torture a kernel in a guest; what its kernel complains of is a failed test."""
+    """Torture a kernel in a guest; a complaint of its kernel is a failed test."""
     tools.require("e2fsprogs", "xfsprogs", "stress-ng")
     program = "migrate_torture"
     directory = cprogs.selftests(kernel.tree, "migrate_copy", [program])

@@ -73,7 +73,7 @@ def _lines(rows: Sequence[Row]) -> tuple[str, tuple[str, ...], Lines]:
     for condition, cpus in product(dict.fromkeys(row.condition for row in rows), machines):
         mine = [row for row in rows if (row.condition, row.cpus) == (condition, cpus)]
         counts = {row.threads for row in mine}
-        # What is not measured, but published, stands there once.
+        # Figures that are published, but not measured, stand there once.
         for number in sorted(counts | (set(figures) if cpus == machines[-1] else set())):
             found = {row.settings.get("lru_drain"): row for row in mine if row.threads == number}
             names = (condition, *([f"{cpus}"] if several else []), f"fault-both-{number}")

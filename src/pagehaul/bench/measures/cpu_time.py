@@ -13,7 +13,7 @@ from pagehaul.bench.view import View
 
 
 def _collect(observed: Observed) -> float | None:
-    # Who moves memory for a reason of the kernel's own is not the caller.
+    # For a reason of the kernel's own, it is not the caller that moves memory.
     if observed.cell.reason or observed.cell.load:
         return None
     helpers_ns = observed.counters().get("migrate_copy.helper_ns", 0)

@@ -97,7 +97,7 @@ def _by_best_fixed(of_case: Sequence[Row], head_of: Callable[[Row], Column]) -> 
     if automatic is None or not fixed:
         return ""
     best = max(fixed, key=lambda row: row.median_gbps)
-    # Whoever is to help is forced to: that need not be said.
+    # All helpers are forced here: that need not be said.
     name = column_label(head_of(best)).removesuffix(", forced")
     return f"{automatic.median_gbps / best.median_gbps:.2f} ({name})"
 

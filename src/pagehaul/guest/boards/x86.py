@@ -82,7 +82,7 @@ def _sealed(
     busybox = Path(tools.find_command("busybox") or "busybox")
     texts = script.texts(task)
     archive = initramfs.make(work, busybox, texts, initramfs.with_libraries([busybox, *files]))
-    # Whatever is printed takes time on a serial line; complaints are warnings, or worse.
+    # Each message takes time on a serial line; complaints are warnings, or worse.
     words = ["console=ttyS0", "loglevel=5", "rdinit=/init", *command_line.words(kernel, guest)]
     program, options = qemu.COMMAND, []
     if guest.model is not None:

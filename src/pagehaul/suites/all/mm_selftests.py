@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kernel's own tests: the same result of each on both kernels.
 
-What an experiment changes is compared with the same kernel without it.
+An experiment's kernel is compared with the same kernel without the experiment.
 """
 
 import os
