@@ -9,7 +9,8 @@ from pagehaul import ui
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
 from pagehaul.kernel.arches import X86_64, Arch
-from pagehaul.paths import REPO, cache_dir, lock, log_dir
+from pagehaul.locks import lock
+from pagehaul.paths import REPO, cache_dir, log_dir
 
 # Seconds that a directory of small programs may take to compile on a busy machine.
 _TIMEOUT_S = 300.0
