@@ -110,6 +110,11 @@ def ticks(low: float, high: float) -> list[float]:
     return [round(number * step, 4) for number in range(first, last + 1)]
 
 
+def _short(tick: float) -> str:
+    """Return the name of a tick, in five characters or so."""
+    return f"{tick:.1g}" if tick < 0.05 else f"{tick:.3g}" if tick >= 0.1 else f"{tick:.2g}"
+
+
 def _range(marks: Sequence[Mark]) -> tuple[float, float]:
     """Return the ends of an axis with all figures, their ranges and 1.0, and some room."""
     figures = [max(LEAST, each) for mark in marks for each in (mark.low, mark.value, mark.high)]
@@ -186,7 +191,7 @@ def lines(
     named = _named(names)
     for tick in ticks(low, high):
         parts.append(_stroke(0, level(tick), 100, level(tick), "one" if tick == 1 else "grid"))
-        parts.append(_text(0, level(tick) + 4, f"{tick:.4g}{unit}", -6, "end", "tick"))
+        parts.append(_text(0, level(tick) + 4, f"{_short(tick)}{unit}", -6, "end", "tick"))
     for at, name in names.items():
         x = across(at)
         parts.append(_stroke(x, height - 3, x, height, "tick"))
@@ -291,7 +296,7 @@ def dots(title: str, groups: Sequence[tuple[str, Sequence[Dot]]], below: str) ->
     for tick in _few(ticks(low, high)):
         x = _percent(_part(tick, low, high))
         behind.append(_stroke(x, 0, x, y, "one" if tick == 1 else "grid"))
-        behind.append(_text(x, y + 14, f"{tick:g}x", 0, "middle", "tick"))
+        behind.append(_text(x, y + 14, f"{_short(tick)}x", 0, "middle", "tick"))
     text = max(len(dot.text) for _, group in groups for dot in group)
     svg = _svg(y + 18, title, [*behind, *parts])
     return Panel(title, svg, below, letters + text, (left, text * _LETTER + 6))

@@ -29,9 +29,9 @@ def panels(rows: Sequence[Row], course: Course) -> list[Panel]:
                 dashed = head.kernel == "vanilla"
                 drawn.append(Line(column_label(head), colour(head), tuple(marks), dashed=dashed))
         if drawn:
-            title = ", ".join(filter(None, (course.title, condition)))
+            title = ", ".join(filter(None, (f"{course.title} ({course.unit})", condition)))
             below = "ms from the start of the scene on"
-            found.append(chart.lines(title, drawn, _names(drawn), below, f" {course.unit}"))
+            found.append(chart.lines(title, drawn, _names(drawn), below, ""))
     return found
 
 
