@@ -84,8 +84,7 @@ static void learn(struct dcbm_chan *dchan, struct dma_chan *chan)
 	dchan->dev = get_device(dev);
 	WRITE_ONCE(dchan->nid, dev_to_node(chan->device->dev));
 	dchan->limits = (struct migrate_copy_limits){
-		.range_pages = min_t(size_t, dma_get_max_seg_size(dev) / PAGE_SIZE,
-				     UINT_MAX),
+		.range_pages = min_t(size_t, dma_get_max_seg_size(dev) / PAGE_SIZE, UINT_MAX),
 	};
 	/* One that is larger than all memory is none. */
 	if (boundary != ULONG_MAX)
@@ -247,8 +246,7 @@ bool dcbm_close_all(void)
 
 		spin_lock_irq(&dchan->lock);
 		if (dchan->chan) {
-			dchan->stops |= names(dcbm_terminate, dchan->label,
-					      dchan->dev);
+			dchan->stops |= names(dcbm_terminate, dchan->label, dchan->dev);
 			dchan->asks |= names(dcbm_poll, dchan->label, dchan->dev);
 		}
 		spin_unlock_irq(&dchan->lock);

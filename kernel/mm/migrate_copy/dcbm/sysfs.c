@@ -6,6 +6,7 @@
 #define pr_fmt(fmt) "dcbm: " fmt
 
 #include <linux/cpufeature.h>
+#include <linux/ctype.h>
 #include <linux/kstrtox.h>
 
 #include "dcbm.h"
@@ -84,10 +85,13 @@ MODULE_PARM_DESC(nr_dma_chan, "how many channels to use, 0 to 64 (default 0)");
 /* Channels that we have are released, and requested as the new list says. */
 static int names_set(const char *text, const struct kernel_param *kp)
 {
-	char names[NAMES_SIZE];
+	char names[NAMES_SIZE], *at;
 
 	if (strscpy(names, skip_spaces(text)) < 0 || !*strim(names))
 		return -EINVAL;
+	for (at = names; *at; at++)
+		if (!isascii(*at) || !isprint(*at))
+			return -EINVAL;
 	scoped_guard(mutex, &dcbm_mutex)
 		strscpy(kp->arg, names, NAMES_SIZE);
 	dcbm_close_all();
@@ -118,8 +122,7 @@ module_param_cb(poll, &names_ops, dcbm_poll, 0644);
 MODULE_PARM_DESC(poll, "such names: these are asked, and need not interrupt (default none)");
 
 /* How many there are. */
-static ssize_t channels_show(struct kobject *kobj, struct kobj_attribute *attr,
-			     char *buf)
+static ssize_t channels_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	unsigned int i, live = 0, nr = dcbm_slots();
 

@@ -688,6 +688,8 @@ static void test_knobs(const void *arg)
 		{ DCBM_PARAM_DIR, "near_only", "0", "N", "-" },
 		{ DCBM_PARAM_DIR, "terminate", " softdma", "softdma", " " },
 		{ DCBM_PARAM_DIR, "poll", "dma0chan0 a", "dma0chan0 a", " " },
+		{ DCBM_PARAM_DIR, "poll", "none", "none", "dma0chan0\002" },
+		{ DCBM_PARAM_DIR, "devices", "any", "any", "dma0chan0 \351" },
 	};
 	char path[128], text[128], device[64], channel[64];
 	unsigned int has;
