@@ -703,8 +703,14 @@ static void work_on(struct softdma_chan *sc, struct softdma_desc *desc)
 static int chan_thread(void *data)
 {
 	struct softdma_chan *sc = data;
+	int node = dev_to_node(sc->vc.chan.device->dev);
 	struct softdma_desc *desc;
 
+	/* Here, because a thread that begins takes all CPUs of its node. */
+	if (cpus)
+		set_cpus_allowed_ptr(current, &thread_cpus);
+	else if (node != NUMA_NO_NODE)
+		set_cpus_allowed_ptr(current, cpumask_of_node(node));
 	while (!kthread_should_stop()) {
 		desc = NULL;
 		wait_event_idle(sc->work, (desc = next_desc(sc)) ||
@@ -754,10 +760,6 @@ static int chan_init(struct softdma *sd, struct softdma_chan *sc, int node)
 					    sd->nr);
 	if (IS_ERR(sc->thread))
 		return PTR_ERR(sc->thread);
-	if (cpus)
-		set_cpus_allowed_ptr(sc->thread, &thread_cpus);
-	else if (node != NUMA_NO_NODE)
-		set_cpus_allowed_ptr(sc->thread, cpumask_of_node(node));
 	wake_up_process(sc->thread);
 	sd->nr++;
 	return 0;
