@@ -63,15 +63,6 @@ static struct {
 	volatile bool enough;
 } client;
 
-static uint64_t mix(uint64_t x)
-{
-	x ^= x >> 30;
-	x *= 0xbf58476d1ce4e5b9ULL;
-	x ^= x >> 27;
-	x *= 0x94d049bb133111ebULL;
-	return x ^ (x >> 31);
-}
-
 /* Words that differ from those of all other keys and versions, one after the other. */
 static void make_value(char *value, uint32_t key, uint32_t version)
 {
@@ -154,17 +145,16 @@ static void note(const struct pending *pending, uint64_t now)
 	load->requests[load->nr++] = (struct request) { pending->due_ns, now };
 }
 
-/* The length of the answer that is due, which is in client.expected. */
-static size_t expect(const struct pending *pending)
+/* Has client.expected be the answer that is due. */
+static void expect(const struct pending *pending)
 {
 	const struct service *service = client.cell->service;
 	char key[KEY_CHARS + 1];
 	size_t length, head;
 
 	if (pending->set) {
-		length = strlen(service->stored);
-		memcpy(client.expected, service->stored, length);
-		return length;
+		strcpy(client.expected, service->stored);
+		return;
 	}
 	name_key(key, pending->key);
 	length = client.cell->value_bytes;
@@ -172,7 +162,6 @@ static size_t expect(const struct pending *pending)
 	make_value(client.value, pending->key, pending->version);
 	memcpy(client.expected + head, client.value, length);
 	strcpy(client.expected + head + length, service->tail);
-	return head + length + strlen(service->tail);
 }
 
 /* The length of an answer, without its content. */

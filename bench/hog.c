@@ -39,13 +39,6 @@ static uint64_t resumed_cpu_ns;	/* their CPU time until then */
 /* Of each process, when the search for those that work began. */
 static uint64_t process_ns[MAX_PROCESSES];
 
-static void sleep_ns(long ns)
-{
-	const struct timespec time = { .tv_nsec = ns };
-
-	nanosleep(&time, NULL);
-}
-
 static void find_processes(void)
 {
 	DIR *dir = opendir("/proc");

@@ -9,6 +9,16 @@
 #include "knobs.h"
 #include "program.h"
 
+/* An option of a cell; @knobs has room for MAX_KNOBS. */
+void add_knob(const char **knobs, int *nr, const char *text)
+{
+	if (!strchr(text, '=') || strstr(text, ".."))
+		usage_error("%s is not NAME=VALUE", text);
+	if (*nr == MAX_KNOBS)
+		usage_error("more than %d knobs", MAX_KNOBS);
+	knobs[(*nr)++] = text;
+}
+
 /* A number of something may be set that the machine does not have: NAME_live says what it has. */
 static bool have_all(const char *path, const char *wanted)
 {

@@ -14,6 +14,7 @@
 #define DEBUGFS			"/sys/kernel/debug"
 #define DEBUG_DIR		DEBUGFS "/migrate_copy"
 
+void add_knob(const char **knobs, int *nr, const char *text);
 bool set_knobs(const char *const *knobs, int nr);
 
 #endif

@@ -32,15 +32,6 @@ const char program_name[] = "movebench";
 
 long workers;
 
-uint64_t mix(uint64_t x)
-{
-	x ^= x >> 30;
-	x *= 0xbf58476d1ce4e5b9ULL;
-	x ^= x >> 27;
-	x *= 0x94d049bb133111ebULL;
-	return x ^ (x >> 31);
-}
-
 /* --- a cell --- */
 
 /* More moves make no repetition, however short they are: of memory that is faulted in again. */

@@ -73,7 +73,6 @@ struct remaps {
 
 /* movebench.c */
 extern long workers;		/* threads that verify */
-uint64_t mix(uint64_t x);
 
 /* region.c */
 extern struct region region;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The memory of a node: what is free, and what is bound to it. */
+/* A node: its CPUs, its free memory, and memory that is bound to it. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/mempolicy.h>
@@ -66,4 +66,25 @@ size_t wanted_free_bytes(unsigned long node)
 	if (file)
 		fclose(file);
 	return pages * sysconf(_SC_PAGESIZE);
+}
+
+/* Returns false if the node has none, or is not there. */
+bool node_cpus(unsigned long node, cpu_set_t *cpus)
+{
+	char path[64], text[256], *cursor = text;
+
+	CPU_ZERO(cpus);
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%lu/cpulist", node);
+	if (read_text(path, text, sizeof(text)) < 0)
+		return false;
+	while (*cursor) {
+		unsigned long first = strtoul(cursor, &cursor, 10), last = first;
+
+		if (*cursor == '-')
+			last = strtoul(cursor + 1, &cursor, 10);
+		for (; first <= last && first < CPU_SETSIZE; first++)
+			CPU_SET(first, cpus);
+		cursor += *cursor == ',';
+	}
+	return CPU_COUNT(cpus) > 0;
 }

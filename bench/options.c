@@ -175,11 +175,7 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 			cell->hugetlb = true;
 			break;
 		case 'k':
-			if (!strchr(optarg, '=') || strstr(optarg, ".."))
-				usage_error("%s is not NAME=VALUE", optarg);
-			if (cell->nr_knobs == MAX_KNOBS)
-				usage_error("more than %d knobs", MAX_KNOBS);
-			cell->knobs[cell->nr_knobs++] = optarg;
+			add_knob(cell->knobs, &cell->nr_knobs, optarg);
 			break;
 		case 'S':
 			cell->seed = parse_number(optarg, 0, ULONG_MAX);

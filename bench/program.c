@@ -79,6 +79,23 @@ unsigned long parse_number(const char *text, unsigned long min, unsigned long ma
 	return value;
 }
 
+void sleep_ns(uint64_t ns)
+{
+	const struct timespec time = { ns / 1000000000, ns % 1000000000 };
+
+	nanosleep(&time, NULL);
+}
+
+/* A number that looks random, another one for each. */
+uint64_t mix(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= 0xbf58476d1ce4e5b9ULL;
+	x ^= x >> 27;
+	x *= 0x94d049bb133111ebULL;
+	return x ^ (x >> 31);
+}
+
 bool run_plan(const struct run *run, const struct plan *plan)
 {
 	FILE *file = strcmp(run->plan, "-") ? fopen(run->plan, "r") : stdin;

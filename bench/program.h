@@ -3,6 +3,7 @@
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,6 +46,8 @@ const char *failure(void);
 void forget_failure(void);
 uint64_t clock_ns(clockid_t clock);
 uint64_t now_ns(void);
+void sleep_ns(uint64_t ns);
+uint64_t mix(uint64_t x);
 void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 unsigned long parse_number(const char *text, unsigned long min, unsigned long max);
 bool run_plan(const struct run *run, const struct plan *plan);
@@ -68,6 +71,7 @@ void restore_sysfs(int keep);
 bool bind_memory(void *start, size_t bytes, unsigned long node);
 size_t free_bytes(unsigned long node);
 size_t wanted_free_bytes(unsigned long node);
+bool node_cpus(unsigned long node, cpu_set_t *cpus);
 
 /* counters.c */
 void read_counters(struct counters *counters);

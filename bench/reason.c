@@ -240,26 +240,6 @@ static bool prepare_numa_balancing(const struct cell *cell)
 	return prepare_balancing("1");
 }
 
-static bool cpus_of(unsigned long node, cpu_set_t *cpus)
-{
-	char path[sizeof(NODES) + 40], text[256], *cursor = text;
-
-	CPU_ZERO(cpus);
-	snprintf(path, sizeof(path), NODES "/node%lu/cpulist", node);
-	if (read_text(path, text, sizeof(text)) < 0)
-		return false;
-	while (*cursor) {
-		unsigned long first = strtoul(cursor, &cursor, 10), last = first;
-
-		if (*cursor == '-')
-			last = strtoul(cursor + 1, &cursor, 10);
-		for (; first <= last && first < CPU_SETSIZE; first++)
-			CPU_SET(first, cpus);
-		cursor += *cursor == ',';
-	}
-	return CPU_COUNT(cpus) > 0;
-}
-
 /*
  * Reads a word of each folio, again and again, on a CPU of the other node.
  * The kernel makes the pages fault from time to time, and moves those that are
@@ -272,7 +252,7 @@ static uint64_t move_by_use(const struct cell *cell)
 	uint64_t left = region.bytes, elapsed = 0;
 	cpu_set_t before, cpus;
 
-	if (!cpus_of(cell->to, &cpus)) {
+	if (!node_cpus(cell->to, &cpus)) {
 		fail("node %lu has no CPU", cell->to);
 		return 0;
 	}

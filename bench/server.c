@@ -23,23 +23,9 @@ pid_t server;
 /* This process runs, and therefore has its memory, on one node. */
 void stay_on(unsigned long node)
 {
-	char path[64], text[256], *at = text;
 	cpu_set_t cpus;
 
-	CPU_ZERO(&cpus);
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%lu/cpulist", node);
-	if (read_text(path, text, sizeof(text)) < 0)
-		return;
-	while (*at) {
-		unsigned long first = strtoul(at, &at, 10), last = first;
-
-		if (*at == '-')
-			last = strtoul(at + 1, &at, 10);
-		for (; first <= last; first++)
-			CPU_SET(first, &cpus);
-		at += *at == ',';
-	}
-	if (CPU_COUNT(&cpus) && sched_setaffinity(0, sizeof(cpus), &cpus) < 0)
+	if (node_cpus(node, &cpus) && sched_setaffinity(0, sizeof(cpus), &cpus) < 0)
 		perror("workbench: sched_setaffinity");
 }
 
@@ -74,7 +60,6 @@ int connect_server(void)
 
 bool start_server(const struct cell *cell)
 {
-	const struct timespec pause = { .tv_nsec = LOOK_NS };
 	uint64_t deadline = now_ns() + START_S * NS_OF_S;
 
 	unlink(SOCKET);
@@ -98,7 +83,7 @@ bool start_server(const struct cell *cell)
 			fail("%s ended: is it installed?", cell->service->name);
 			return false;
 		}
-		nanosleep(&pause, NULL);
+		sleep_ns(LOOK_NS);
 	}
 	end_server();
 	fail("%s cannot be reached after %d s", cell->service->name, START_S);

@@ -10,13 +10,19 @@
 
 #include "workbench.h"
 
+/* Puts a value behind the head of a request; returns the length of that. */
+static size_t add_value(char *text, size_t head, const char *value, size_t length)
+{
+	memcpy(text + head, value, length);
+	memcpy(text + head + length, "\r\n", 2);
+	return head + length + 2;
+}
+
 static size_t redis_set(char *text, const char *key, const char *value, size_t length)
 {
 	int head = sprintf(text, "*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%zu\r\n", KEY_CHARS, key, length);
 
-	memcpy(text + head, value, length);
-	memcpy(text + head + length, "\r\n", 2);
-	return head + length + 2;
+	return add_value(text, head, value, length);
 }
 
 static size_t redis_get(char *text, const char *key)
@@ -50,9 +56,7 @@ static size_t memcached_set(char *text, const char *key, const char *value, size
 {
 	int head = sprintf(text, "set %s 0 0 %zu\r\n", key, length);
 
-	memcpy(text + head, value, length);
-	memcpy(text + head + length, "\r\n", 2);
-	return head + length + 2;
+	return add_value(text, head, value, length);
 }
 
 static size_t memcached_get(char *text, const char *key)

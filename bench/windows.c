@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "workbench.h"
@@ -273,9 +272,7 @@ static void move_first(struct work *work)
 	const struct move *move = work->move;
 	struct pages others = { .nr = 0 };
 
-	/* It is read a first time to know how much there is. */
 	if (!find_mappings(move->pid, move->from, &mappings) ||
-	    !find_mappings(move->pid, move->from, &mappings) ||
 	    !find_pages(move->pid, &work->pages, &mappings, false) ||
 	    !find_pages(move->pid, &others, &mappings, true))
 		return;
@@ -298,9 +295,7 @@ bool move_as_pagehaul(const struct move *move)
 
 	move_first(&work);
 	for (int try = 0; try < TRIES && work.busy.nr && !failed(); try++) {
-		const struct timespec pause = { .tv_nsec = pauses_ms[try] * NS_OF_MS };
-
-		nanosleep(&pause, NULL);
+		sleep_ns(pauses_ms[try] * NS_OF_MS);
 		free_pages(&work.pages);
 		work.pages = work.busy;
 		work.busy = (struct pages) { .nr = 0 };

@@ -80,13 +80,6 @@ static bool provide(const struct cell *cell)
 	return cell->scene->prepare(cell) && fill_server(cell);
 }
 
-static void sleep_ns(uint64_t ns)
-{
-	const struct timespec time = { ns / NS_OF_S, ns % NS_OF_S };
-
-	nanosleep(&time, NULL);
-}
-
 static void sleep_until(uint64_t ns)
 {
 	uint64_t now = now_ns();

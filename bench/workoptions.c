@@ -147,9 +147,7 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 			cell->way = known(find_way(optarg), optarg);
 			break;
 		case 'k':
-			if (!strchr(optarg, '=') || cell->nr_knobs == MAX_KNOBS)
-				usage_error("not NAME=VALUE, or too many: %s", optarg);
-			cell->knobs[cell->nr_knobs++] = optarg;
+			add_knob(cell->knobs, &cell->nr_knobs, optarg);
 			break;
 		case 'h':
 			usage(stdout);

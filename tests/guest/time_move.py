@@ -19,12 +19,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import victims
+from victims import MB
+
 from pagehaul.move import planning
 from pagehaul.move.addrspace import Process
 from pagehaul.move.mappings import bytes_by_node, spans
 from pagehaul.move.windows import window_bytes, windows
-
-MB = 1 << 20
 
 # How far `move` may be behind the calls alone, made by a C program in the same windows.
 MOST_BEHIND = 1.05
@@ -81,25 +82,18 @@ def on_node(process: Process, node: int) -> int:
     return bytes_by_node(process.numa_maps(), (node,))[node]
 
 
-def measure(victim: str, kind: str, size: int, way: Callable[[int], Taken]) -> Taken:
+def measure(kind: str, size: int, way: Callable[[int], Taken]) -> Taken:
     """Let a process have `size` MB, and move them in one way."""
-    with subprocess.Popen(
-        [victim, f"{kind}={size}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            taken = way(process.pid)
-            with Process(process.pid) as moved:
-                assert on_node(moved, 1) >= size * MB, "not all has moved"
-        finally:
-            process.kill()
+    with victims.Victim(f"{kind}={size}") as victim:
+        taken = way(victim.pid)
+        with Process(victim.pid) as moved:
+            assert on_node(moved, 1) >= size * MB, "not all has moved"
     return taken
 
 
 def main() -> int:
     """Measure each kind; the exit status."""
-    victim, program, size, *kinds = sys.argv[1:]
+    victims.program, program, size, *kinds = sys.argv[1:]
     ways: dict[str, Callable[[int], Taken]] = {
         "move": by_move,
         "migratepages": by_migratepages,
@@ -110,7 +104,7 @@ def main() -> int:
     for kind in kinds:
         found = {}
         for name, way in ways.items():
-            found[name] = measure(victim, kind, int(size), way)
+            found[name] = measure(kind, int(size), way)
             line = {"kind": kind, "mb": int(size), "way": name, **vars(found[name])}
             print(f"# {json.dumps(line)}", flush=True)
         for other, most in (("migratepages", 1.0), ("move_pages", MOST_BEHIND)):

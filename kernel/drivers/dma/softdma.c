@@ -871,17 +871,23 @@ static struct platform_driver softdma_driver = {
 	},
 };
 
+/* Devices are of all nodes in turn. */
+static int nth_node(unsigned int nr)
+{
+	int node = first_online_node;
+
+	for (nr %= num_online_nodes(); nr; nr--)
+		node = next_online_node(node);
+	return node;
+}
+
 #ifdef CONFIG_PCI
-/* Of all nodes in turn, as the others: QEMU says of none where it is. */
+/* QEMU says of none of its devices on which node it is. */
 static int softdma_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	static atomic_t nr;
-	unsigned int skip = (atomic_inc_return(&nr) - 1) % num_online_nodes();
-	int node = first_online_node;
 
-	while (skip--)
-		node = next_online_node(node);
-	set_dev_node(&pdev->dev, node);
+	set_dev_node(&pdev->dev, nth_node(atomic_inc_return(&nr) - 1));
 	pci_set_master(pdev);
 	return softdma_add(&pdev->dev);
 }
@@ -1002,19 +1008,16 @@ static void del_devices(unsigned int nr)
 
 static int add_devices(void)
 {
-	int node = first_online_node, err;
 	unsigned int d;
+	int err;
 
 	err = platform_driver_register(&softdma_driver);
 	for (d = 0; d < devices && !err; d++) {
-		pdevs[d] = add_device(d, node);
+		pdevs[d] = add_device(d, nth_node(d));
 		if (IS_ERR(pdevs[d])) {
 			err = PTR_ERR(pdevs[d]);
 			del_devices(d);
 		}
-		node = next_online_node(node);
-		if (node == MAX_NUMNODES)
-			node = first_online_node;
 	}
 	return err;
 }

@@ -165,10 +165,14 @@ class Cell:
         return {f"{DCBM}/{name}": str(value) for name, value in knobs.items()}
 
     @property
+    def by_calls(self) -> bool:
+        """Whether movebench's own calls of move_pages(2) move the memory, and nothing else."""
+        return self.reason is None and self.load is None and self.scene is None
+
+    @property
     def ways(self) -> int:
         """Moves that make one repetition at least: there and back where that can be, else one."""
-        alone = self.reason is None and self.load is None and self.scene is None
-        return 2 if self.shape.returns and alone else 1
+        return 2 if self.shape.returns and self.by_calls else 1
 
     @property
     def callers(self) -> int:

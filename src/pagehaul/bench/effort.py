@@ -38,7 +38,7 @@ class Effort:
 
     def least_us(self, cell: Cell) -> int:
         """Return how long the moves of a repetition take at least, 0 for a single one."""
-        if not self.at_least_us or cell.reason or cell.load or cell.scene:
+        if not self.at_least_us or not cell.by_calls:
             return 0
         asked = [measure.least_us for measure in MEASURES if measure.name in cell.asks]
         return min((us for us in asked if us is not None), default=self.at_least_us)

@@ -3,7 +3,9 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 # Student's t for 95%, two-sided, by degrees of freedom; what is between is that of the lower one.
 _T95 = {
@@ -45,3 +47,9 @@ def differ(left: Sequence[float], right: Sequence[float]) -> bool:
 def medians(moves: Sequence[tuple[float, ...]]) -> Iterator[float]:
     """Return the median of each figure over some moves."""
     return (float(statistics.median(figures)) for figures in zip(*moves, strict=True))
+
+
+def at_most(counts: Mapping[int, int], percent: float) -> int:
+    """Return the figure that so much of what is counted has at most; counts are by figure."""
+    sums = list(accumulate(count for _, count in sorted(counts.items())))
+    return sorted(counts)[bisect_left(sums, sums[-1] * percent / 100)]

@@ -21,9 +21,6 @@ PLAIN_CALLERS = 4
 # How requests come: the next one after an answer, or so many a second whatever the answers.
 LOOPS = {"closed loop": 0, "open loop": 20_000}
 
-# More callers than this `pagehaul move` does not start by itself.
-_MOST_CALLERS = 8
-
 
 def drain(service: str) -> Callable[[Size], tuple[Cell, ...]]:
     """Return what makes the cells of a service whose own memory goes to another node."""

@@ -111,8 +111,8 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def _short(tick: float) -> str:
-    """Return the name of a tick, in five characters or so."""
-    return f"{tick:.1g}" if tick < 0.05 else f"{tick:.3g}" if tick >= 0.1 else f"{tick:.2g}"
+    """Return the name of a tick; of a small one only the first two digits, which fit."""
+    return f"{tick:.2g}" if tick < 0.1 else f"{tick:g}"
 
 
 def _range(marks: Sequence[Mark]) -> tuple[float, float]:

@@ -63,7 +63,7 @@ class OurPrograms:
     def __call__(self, subject: Subject) -> list[Outcome]:
         """Run all of them, one part after the other."""
         tools.require(*self.packages)
-        parts = [part for part in self.parts if subject.ours in (part.variants or (subject.ours,))]
+        parts = [each for each in self.parts if not each.variants or subject.ours in each.variants]
         return [outcome for part in parts for outcome in run(part, subject)]
 
 

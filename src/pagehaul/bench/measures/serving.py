@@ -2,15 +2,14 @@
 """What clients of a server see while memory moves: throughput, and latency by time."""
 
 import statistics
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Annotated
 
 from pagehaul.bench import captions
 from pagehaul.bench.labels import Column, Table, column_label, column_of, table_of, without
+from pagehaul.bench.means import at_most
 from pagehaul.bench.measure import Measure, Observed
 from pagehaul.bench.part import Part
 from pagehaul.bench.plain import Least
@@ -75,15 +74,8 @@ def _phase(
     if not counts or not ns:
         return None
     most = max(longest)
-    p50, p99, p999 = (min(_share(counts, part), most) for part in (50, 99, 99.9))
+    p50, p99, p999 = (min(at_most(counts, part), most) for part in (50, 99, 99.9))
     return Phase(counts.total(), done * 1e9 / ns, p50, p99, p999, most)
-
-
-def _share(counts: Mapping[int, int], percent: float) -> int:
-    """Return the time that so much of what is counted has at most."""
-    times = sorted(counts)
-    sums = list(accumulate(counts[time] for time in times))
-    return times[bisect_left(sums, sums[-1] * percent / 100)]
 
 
 def _collect(observed: Observed) -> Serving | None:

@@ -2,14 +2,13 @@
 """How long a thread waits that uses the memory while it moves."""
 
 import statistics
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Annotated
 
 from pagehaul.bench import captions
 from pagehaul.bench.labels import Table, table_of
+from pagehaul.bench.means import at_most
 from pagehaul.bench.measure import Measure, Observed
 from pagehaul.bench.part import Part
 from pagehaul.bench.plain import Least
@@ -65,18 +64,12 @@ def touch_of(times_ns: Sequence[int], turns: Sequence[Mapping[int, int]]) -> Tou
 
 
 def _touches_of(turns: Sequence[Mapping[int, int]]) -> Touches | None:
-    shares = [tuple(_share(counts, percent) for percent in (50, 99)) for counts in turns if counts]
+    shares = [tuple(at_most(counts, percent) for percent in (50, 99)) for counts in turns if counts]
     if not shares:
         return None
     total = sum(sum(counts.values()) for counts in turns)
     p50, p99 = (statistics.median_high(column) for column in zip(*shares, strict=True))
     return Touches(total, p50, p99)
-
-
-def _share(counts: Mapping[int, int], percent: int) -> int:
-    """Return the time that so much of what is counted has at most."""
-    sums = list(accumulate(count for _, count in sorted(counts.items())))
-    return sorted(counts)[bisect_left(sums, sums[-1] * percent / 100)]
 
 
 def _collect(observed: Observed) -> Touch | None:

@@ -37,9 +37,7 @@
 
 #include "lib/migrate_test.h"
 
-#define FAULT_DIR	"/sys/kernel/debug/softdma"
 #define PARAM_DIR	"/sys/module/softdma/parameters"
-#define DCBM_PARAM_DIR	"/sys/module/dcbm/parameters"
 #define DCBM_STATUS	ENGINES_DIR "/dcbm/status"
 #define DMA_CLASS	"/sys/class/dma"
 #define TRACE_DIR	"/sys/kernel/tracing"
@@ -190,16 +188,16 @@ static uint64_t count(const char *name)
 
 static bool can_fail(void)
 {
-	return file_exists(FAULT_DIR);
+	return file_exists(SOFTDMA_DIR);
 }
 
 static void fault_set(const char *name, unsigned int percent)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), FAULT_DIR "/%s/times", name);
+	snprintf(path, sizeof(path), SOFTDMA_DIR "/%s/times", name);
 	require(!file_write(path, "-1"), "cannot write %s", path);
-	snprintf(path, sizeof(path), FAULT_DIR "/%s/probability", name);
+	snprintf(path, sizeof(path), SOFTDMA_DIR "/%s/probability", name);
 	require(!file_write_number(path, percent), "cannot write %s", path);
 }
 
@@ -211,7 +209,7 @@ static void faults_clear(void)
 		return;
 	for (i = 0; i < ARRAY_SIZE(faults); i++)
 		fault_set(faults[i], 0);
-	require(!file_write(FAULT_DIR "/revive", "1"), "cannot revive");
+	require(!file_write(SOFTDMA_DIR "/revive", "1"), "cannot revive");
 }
 
 /* Channels as new: those that failed are left alone for a while. */
@@ -327,7 +325,7 @@ static void move_on(struct region *r, const struct trouble *trouble, size_t tota
 		from = to;
 		to = tmp;
 		if (trouble->fault)
-			file_write(FAULT_DIR "/revive", "1");
+			file_write(SOFTDMA_DIR "/revive", "1");
 		if (trouble->fault && engine_get("channels") < channels)
 			channels_renew();
 	}
@@ -371,7 +369,7 @@ static void free_after_quarantine(struct region *r)
 
 	for (i = 0; kind_is_hugetlb(r->kind) && i < LATE_TRIES &&
 	     engine_get("stats/quarantined"); i++) {
-		file_write(FAULT_DIR "/revive", "1");
+		file_write(SOFTDMA_DIR "/revive", "1");
 		usleep(LATE_US);
 	}
 	region_free(r);
@@ -1011,7 +1009,7 @@ static void test_peculiar(const void *arg)
 			break;
 	}
 	what->check();
-	require(!file_read_number(FAULT_DIR "/misused", &misused) && !misused,
+	require(!file_read_number(SOFTDMA_DIR "/misused", &misused) && !misused,
 		"the device was misused %llu times", (unsigned long long)misused);
 	faults_clear();
 	wait_for_quarantine();

@@ -136,6 +136,9 @@ int cpu_set_online(int cpu, bool online);
 int suspend_tasks(unsigned int timeout_ms);
 #define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
 #define ENGINES_DIR	KNOB_DIR "/engines"
+/* What dcbm is told, and what softdma is made to fail in. */
+#define DCBM_PARAM_DIR	"/sys/module/dcbm/parameters"
+#define SOFTDMA_DIR	"/sys/kernel/debug/softdma"
 #define WINDOWS_DIR	"/sys/kernel/debug/migrate_copy"
 #define MT_PAGE_COPY	"/proc/sys/vm/mt_page_copy"
 

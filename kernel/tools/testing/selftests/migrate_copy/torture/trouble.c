@@ -12,7 +12,6 @@
 
 #include "torture.h"
 
-#define SOFTDMA_DIR	"/sys/kernel/debug/softdma"
 #define KSM_DIR		"/sys/kernel/mm/ksm"
 #define PINS		16
 /* What DAMON has to move at once, and how many of these, with a hole, there are. */
@@ -42,7 +41,6 @@ static const struct {
 	{ FAULT_DMA_DEVICE, SOFTDMA_DIR "/fail_device", 1 },
 };
 
-#define DCBM_PARAM_DIR	"/sys/module/dcbm/parameters"
 #define TIMES		1000000000UL
 #define NO_NAMES	"\n"
 

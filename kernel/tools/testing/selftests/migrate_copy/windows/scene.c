@@ -18,7 +18,7 @@
 /* What a CPU takes of it at least. */
 #define LEAST_PIECE	(64 * PAGE)
 
-#define SOFTDMA_FAULT	"/sys/kernel/debug/softdma/fail_delay"
+#define SOFTDMA_FAULT	SOFTDMA_DIR "/fail_delay"
 #define SOFTDMA_DELAY	"/sys/module/softdma/parameters/delay_ms"
 #define DCBM_STATS	ENGINES_DIR "/dcbm/stats"
 

@@ -24,7 +24,7 @@
 
 /* What DMA copies before it waits, and what it waits for. */
 #define DMA_CHUNK	(16 * KB)
-#define SOFTDMA_GOES_ON	"/sys/kernel/debug/softdma/fail_terminate"
+#define SOFTDMA_GOES_ON	SOFTDMA_DIR "/fail_terminate"
 /* Of the thread that is the channel, until that CPU has gone offline once. */
 #define DMA_CPU		"1"
 /* More than it waits. */
