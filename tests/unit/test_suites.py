@@ -630,6 +630,17 @@ def test_what_differs_always_fails() -> None:
     assert [each.status for each in outcomes] == [Status.PASSED, Status.FAILED]
 
 
+def test_what_is_reported_once_is_decided_by_three_runs() -> None:
+    """A program that gives up reports a test that it has in no other run."""
+    good, more = results_of("passed"), results_of("passed", "failed")
+    runs = [[more, good], [good, good], [good, good]]
+    outcomes = both.compare_runs(lambda: runs.pop(0))
+    assert [each.status for each in outcomes] == [Status.PASSED]
+    run = [more, good]
+    outcomes = both.compare_runs(lambda: run)
+    assert [each.status for each in outcomes] == [Status.PASSED, Status.FAILED]
+
+
 def test_what_agrees_is_run_once() -> None:
     same = results_of("passed", "failed", "skipped")
     runs = [[same, same]]

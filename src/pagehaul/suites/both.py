@@ -31,13 +31,23 @@ def _compare_all(reference: dict[str, Outcome], ours: dict[str, Outcome]) -> lis
 
 
 def _most_often(runs: Sequence[dict[str, Outcome]]) -> dict[str, Outcome]:
-    """Return of each test the outcome whose status most runs gave."""
+    """Return of each test the outcome whose status most runs gave.
+
+    A test that most runs do not report is left out: a program that gave up in one run reported
+    there that it did.
+    """
     result = {}
     for name in dict.fromkeys(name for run in runs for name in run):
-        given = [run[name] for run in runs if name in run]
-        ((status, _),) = Counter(outcome.status for outcome in given).most_common(1)
-        result[name] = next(outcome for outcome in given if outcome.status is status)
+        given = [run.get(name) for run in runs]
+        ((status, _),) = Counter(_status(outcome) for outcome in given).most_common(1)
+        found = next(outcome for outcome in given if _status(outcome) is status)
+        if found is not None:
+            result[name] = found
     return result
+
+
+def _status(outcome: Outcome | None) -> Status | None:
+    return None if outcome is None else outcome.status
 
 
 def named(label: str, outcomes: Sequence[Outcome]) -> list[tuple[str, Outcome]]:
