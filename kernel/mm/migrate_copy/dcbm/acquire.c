@@ -150,10 +150,9 @@ static struct dcbm_chan *free_slot(void)
 	unsigned int i, nr = dcbm_slots();
 	struct dcbm_chan *dchan;
 
-	for (i = 0; i < nr; i++) {
+	for (i = 0; i < nr; i++)
 		if (READ_ONCE(dcbm_chans[i]->state) == CHAN_CLOSED)
 			return dcbm_chans[i];
-	}
 	if (i == MAX_CHANNELS)
 		return NULL;
 
@@ -180,10 +179,9 @@ static bool acquire_one(int nid)
 		return false;
 	dchan->dev = NULL;
 	chan = request(&search);
-	if (!chan) {
-		search.nid = NUMA_NO_NODE;
+	search.nid = NUMA_NO_NODE;
+	if (!chan)
 		chan = request(&search);
-	}
 	if (!chan) {
 		put_device(dchan->dev);
 		return false;
@@ -233,14 +231,13 @@ void dcbm_acquire(void)
  *
  * What is known of one that hangs may be new.
  *
- * Context: Process context. Waits for a short while.
+ * Context: Process context with dcbm_mutex. Waits for a short while.
  * Return: true if they are.
  */
 bool dcbm_close_all(void)
 {
 	unsigned int i, nr = dcbm_slots();
 
-	guard(mutex)(&dcbm_mutex);
 	for (i = 0; i < nr; i++) {
 		struct dcbm_chan *dchan = dcbm_chans[i];
 

@@ -92,12 +92,13 @@ static int names_set(const char *text, const struct kernel_param *kp)
 	for (at = names; *at; at++)
 		if (!isascii(*at) || !isprint(*at))
 			return -EINVAL;
-	scoped_guard(mutex, &dcbm_mutex)
-		strscpy(kp->arg, names, NAMES_SIZE);
-	dcbm_close_all();
 	guard(mutex)(&dcbm_mutex);
-	if (engine)
+	strscpy(kp->arg, names, NAMES_SIZE);
+	/* Parameters can be written for longer than there are places for channels. */
+	if (engine) {
+		dcbm_close_all();
 		dcbm_acquire();
+	}
 	return 0;
 }
 
@@ -225,11 +226,14 @@ static void __exit dcbm_exit(void)
 {
 	struct migrate_copy_engine *registered = engine;
 
-	/* From now on no channel is acquired. */
-	scoped_guard(mutex, &dcbm_mutex)
+	while (1) {
+		guard(mutex)(&dcbm_mutex);
+		/* From now on no channel is acquired. */
 		engine = NULL;
-	while (!dcbm_close_all())
+		if (dcbm_close_all())
+			break;
 		pr_warn_ratelimited("waiting for transfers that are late\n");
+	}
 	migrate_copy_engine_unregister(registered);
 	dcbm_free();
 	destroy_workqueue(dcbm_wq);

@@ -568,7 +568,22 @@ static void cycle_in(const struct cycled *what)
 		strerror(errno));
 }
 
-/* A module comes and goes while pages move on all CPUs. */
+#define TELL_US		20000
+
+/* Says again and again what is known of devices, also to a module that goes. */
+static void *tell(void *stop)
+{
+	while (!atomic_load((atomic_bool *)stop)) {
+		file_write(DCBM_PARAM_DIR "/terminate", "none");
+		usleep(TELL_US);
+	}
+	return NULL;
+}
+
+/*
+ * A module comes and goes while pages move on all CPUs. Its parameters are written all
+ * the time: they go last.
+ */
 static void test_cycles(const void *arg)
 {
 	static const struct kind kind = { "base", BACK_ANON, OF_PAGES(1), 2 * MB };
@@ -578,6 +593,7 @@ static void test_cycles(const void *arg)
 	uint64_t bytes = 0;
 	atomic_bool stop = false;
 	unsigned int cycle;
+	pthread_t teller;
 	int from, to;
 
 	nodes_find(&from, &to);
@@ -590,6 +606,8 @@ static void test_cycles(const void *arg)
 	for (i = 0; i < cpus; i++)
 		require(!pthread_create(&movers[i].thread, NULL, move_around,
 					&movers[i]), "no thread");
+
+	require(!pthread_create(&teller, NULL, tell, &stop), "no thread");
 
 	keep(what->other);
 	engine = what->engine;
@@ -609,6 +627,7 @@ static void test_cycles(const void *arg)
 		cycle_out(what);
 	}
 	stop = true;
+	pthread_join(teller, NULL);
 	for (i = 0; i < cpus; i++) {
 		pthread_join(movers[i].thread, NULL);
 		require(!movers[i].failed && movers[i].rounds > 1,

@@ -66,8 +66,9 @@ static const struct act acts[] = {
 	  before_denied, act_shift, check_denied, .hides = true },
 	{ "process_vm_writev", { &base, &thp, &shmem, &hugetlb }, W_ALL,
 	  NULL, act_process_write, .stay = SOME_STAY },
+	/* The debugger is forked: it maps what is not isolated by then. */
 	{ "ptrace", { &base, &thp, &shmem, &hugetlb }, W_ALL, before_poke, act_poke,
-	  .own_copy = true },
+	  .own_copy = true, .hides = true },
 	{ "io_uring", { &base, &shmem, &tmpfs }, W_ALL,
 	  before_io_uring, act_io_uring, .in_time = true, .pins = true },
 	{ "O_DIRECT", { &base, &shmem, &tmpfs }, W_ALL,
