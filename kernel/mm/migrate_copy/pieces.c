@@ -20,6 +20,28 @@
 #define PIECE_PASSES	3
 
 /*
+ * A CPU that works beside others unmaps this fraction of a batch at a time: a task
+ * waits for a page until all that were unmapped with it are mapped again, and the
+ * more CPUs unmap pages, the more often it has to.
+ */
+#define PIECE_SHARE	4
+
+/* Take the next folios that are unmapped together: one at least. */
+static void pieces_cut(struct list_head *from, struct list_head *batch)
+{
+	unsigned int most = READ_ONCE(migrate_copy_batch_pages) / PIECE_SHARE;
+	unsigned int nr = 0;
+	struct folio *folio;
+
+	list_for_each_entry(folio, from, lru) {
+		if (nr && nr + folio_nr_pages(folio) > most)
+			break;
+		nr += folio_nr_pages(folio);
+	}
+	list_cut_before(batch, from, &folio->lru);
+}
+
+/*
  * Migrate folios without waiting for anybody; those that could not be are left. Returns
  * false if there is no memory. Nothing is said of that: who does the rest may find some.
  */
@@ -37,6 +59,7 @@ static bool pieces_try(struct list_head *from, struct migrate_pieces *pieces,
 	struct folio *folio, *folio2;
 	LIST_HEAD(split_folios);
 	LIST_HEAD(ret_folios);
+	LIST_HEAD(batch);
 	int rc;
 
 	if (get_new_folio == alloc_migration_target) {
@@ -54,11 +77,14 @@ static bool pieces_try(struct list_head *from, struct migrate_pieces *pieces,
 				list_move_tail(&folio->lru, &ret_folios);
 		}
 	}
-	if (!list_empty(from) && !aid.no_memory)
-		migrate_pages_batch(from, get_new_folio, NULL, private,
+	while (!list_empty(from) && !aid.no_memory) {
+		pieces_cut(from, &batch);
+		migrate_pages_batch(&batch, get_new_folio, NULL, private,
 				    MIGRATE_ASYNC, pieces->reason, &ret_folios,
 				    &split_folios, stats,
 				    PIECE_PASSES, &aid);
+		list_splice_tail_init(&batch, &ret_folios);
+	}
 	if (!list_empty(&split_folios)) {
 		migrate_pages_batch(&split_folios, get_new_folio, NULL, private,
 				    MIGRATE_ASYNC, pieces->reason, &ret_folios,
