@@ -20,17 +20,14 @@
 #define PIECE_PASSES	3
 
 /*
- * A CPU that works beside others unmaps this fraction of a batch at a time: a task
- * waits for a page until all that were unmapped with it are mapped again, and the
- * more CPUs unmap pages, the more often it has to.
+ * Take the next folios that are unmapped together, one at least. A CPU that works
+ * beside others unmaps a quarter of a batch: a task waits for a page until all that
+ * were unmapped with it are mapped again, and the more CPUs unmap pages, the more
+ * often it has to.
  */
-#define PIECE_SHARE	4
-
-/* Take the next folios that are unmapped together: one at least. */
 static void pieces_cut(struct list_head *from, struct list_head *batch)
 {
-	unsigned int most = READ_ONCE(migrate_copy_batch_pages) / PIECE_SHARE;
-	unsigned int nr = 0;
+	unsigned int nr = 0, most = READ_ONCE(migrate_copy_batch_pages) / 4;
 	struct folio *folio;
 
 	list_for_each_entry(folio, from, lru) {
