@@ -898,8 +898,10 @@ static void test_asked(const void *arg)
 }
 
 /*
- * What moves begins amid a page table. So does each batch, and two CPUs want the
- * lock of one table, unless the first batch ends with it.
+ * What moves begins amid a page table. So does each piece, and two CPUs want the
+ * lock of one table, unless the first piece ends with a table. A CPU takes a table's
+ * worth of pages of its piece at a time: the rest of the first piece has as many as
+ * its first table.
  */
 static void test_tables(const void *arg)
 {
@@ -914,7 +916,7 @@ static void test_tables(const void *arg)
 	if (PAGE != 4 * KB)
 		skip("a page table has more pages than a batch");
 	mode_enter(MODE_PARALLEL);
-	knob("batch_pages", "512");
+	knob("batch_pages", "2048");
 	pin(0, cpu_list[0]);
 	region_make_own(&r, &many_pages);
 	start = r.map + TABLE_FIRST * PAGE;
