@@ -53,6 +53,7 @@
 #define LATE_TRIES	300
 #define LATE_US		100000
 #define DELAY_MS	150
+#define TELL_US		20000
 
 /* Whose knobs and counters we use. */
 static const char *engine = "dcbm";
@@ -567,8 +568,6 @@ static void cycle_in(const struct cycled *what)
 	require(!module_load(path, ""), "cannot load %s: %s", path,
 		strerror(errno));
 }
-
-#define TELL_US		20000
 
 /* Says again and again what is known of devices, also to a module that goes. */
 static void *tell(void *stop)

@@ -1370,7 +1370,7 @@ static void test_waiting(const void *arg)
 	uint64_t most = 0, own, batches;
 	pthread_t thread;
 	struct region r;
-	size_t held, i, moved;
+	size_t held, moved;
 	int dev, thaw, move;
 
 	if (nr_cpus < 6 || nr_nodes < 2)
@@ -1416,8 +1416,7 @@ static void test_waiting(const void *arg)
 	require(!w.over, "it has not waited until the end");
 	require(!ioctl(thaw, FITHAW, 0), "cannot thaw");
 	require(!pthread_join(thread, NULL), "the call does not end");
-	for (i = moved = 0; i < held; i += PAGE)
-		moved += page_node(w.held + i) == nodes[1];
+	moved = w.nr_held - pages_elsewhere(w.held, held, PAGE, nodes[1]);
 	ksft_print_msg("%llu helpers beside a call that waits, which had %llu\n",
 		       (unsigned long long)most, (unsigned long long)own);
 	ksft_print_msg("it returned %ld, errno %d; %zu of %zu that it waited for have moved\n",
