@@ -86,20 +86,15 @@ struct migrate_aid {
 	struct migrate_copy_team *team;	/* Who may help to copy */
 	unsigned int asked;		/* MIGRATE_MT, MIGRATE_HIGHPRI */
 	bool tries;			/* Somebody else does what is left */
+	struct anon_vma *anon_vma;	/* Referenced for the folios of a batch */
 	bool no_memory;			/* Then: there was none */
 };
 
-/* Most requests have none, and need no call for them. */
-static __always_inline bool migrate_any_hugetlb(const struct list_head *folios)
-{
-	struct folio *folio;
-
-	list_for_each_entry(folio, folios, lru) {
-		if (folio_test_hugetlb(folio))
-			return true;
-	}
-	return false;
-}
+/* mm/migrate_rmap.c */
+struct anon_vma *migrate_get_anon_vma(struct folio *folio, struct migrate_aid *aid);
+void migrate_folios_unmap(struct list_head *srcs, struct list_head *dsts,
+			  struct list_head *left_srcs,
+			  struct list_head *left_dsts);
 
 int migrate_hugetlbs(struct list_head *from, new_folio_t get_new_folio,
 		     free_folio_t put_new_folio, unsigned long private,
@@ -113,7 +108,6 @@ int migrate_pages_batch(struct list_head *from, new_folio_t get_new_folio,
 			struct list_head *split_folios,
 			struct migrate_pages_stats *stats, int nr_pass,
 			struct migrate_aid *aid);
-#ifdef CONFIG_MIGRATION
 int migrate_pages_rest(struct list_head *from, new_folio_t get_new_folio,
 		       free_folio_t put_new_folio, unsigned long private,
 		       enum migrate_mode mode, int reason,
@@ -121,20 +115,5 @@ int migrate_pages_rest(struct list_head *from, new_folio_t get_new_folio,
 		       struct migrate_begun *begun);
 void migrate_begun_end(struct migrate_begun *begun, enum migrate_mode mode,
 		       int reason);
-#else
-static inline int
-migrate_pages_rest(struct list_head *from, new_folio_t get_new_folio,
-		   free_folio_t put_new_folio, unsigned long private,
-		   enum migrate_mode mode, int reason,
-		   unsigned int *ret_succeeded, struct migrate_begun *begun)
-{
-	return -EOPNOTSUPP;
-}
-
-static inline void migrate_begun_end(struct migrate_begun *begun,
-				     enum migrate_mode mode, int reason)
-{
-}
-#endif
 
 #endif /* _MM_MIGRATE_H */

@@ -169,12 +169,6 @@ static void batch_copy_nontemporal(const struct migrate_copy_set *set)
 	migrate_copy_job_run(&job, NULL, NUMA_NO_NODE, 0);
 }
 
-/* Do helpers take batches of the request? They help to copy when none is left. */
-static bool batch_in_team(const struct migrate_copy_set *set)
-{
-	return set->team->started && set->team->next_batch;
-}
-
 /* How many helpers to wake for the copy; negative if it is not worth sharing at all. */
 static int batch_most_helpers(const struct migrate_copy_set *set)
 {
@@ -182,7 +176,8 @@ static int batch_most_helpers(const struct migrate_copy_set *set)
 
 	if (!set->may_share || !most)
 		return -1;
-	if (batch_in_team(set))
+	/* Helpers that take batches help to copy when none is left. */
+	if (set->team->started && set->team->next_batch)
 		return set->pages >= MIGRATE_COPY_SHARED_PAGES ? 0 : -1;
 	/* Those that stay from one copy to the next are worth it sooner or later. */
 	if (!set->team->started)

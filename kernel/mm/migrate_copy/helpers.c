@@ -96,27 +96,17 @@ static DEFINE_PER_CPU(struct migrate_copy_masks, masks) = {
 	.lock = INIT_LOCAL_LOCK(lock),
 };
 
-#ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
 static bool helper_test_any_cpu(void)
 {
-	return READ_ONCE(migrate_copy_test.any_cpu);
+	return IS_ENABLED(CONFIG_MIGRATE_COPY_KUNIT_TEST) &&
+	       READ_ONCE(migrate_copy_test.any_cpu);
 }
 
 static bool helper_test_no_spin(void)
 {
-	return READ_ONCE(migrate_copy_test.no_spin);
+	return IS_ENABLED(CONFIG_MIGRATE_COPY_KUNIT_TEST) &&
+	       READ_ONCE(migrate_copy_test.no_spin);
 }
-#else
-static bool helper_test_any_cpu(void)
-{
-	return false;
-}
-
-static bool helper_test_no_spin(void)
-{
-	return false;
-}
-#endif
 
 static void helper_fn(struct work_struct *item);
 

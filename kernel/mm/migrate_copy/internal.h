@@ -345,7 +345,6 @@ extern unsigned int migrate_copy_min_helper_kb;
 extern unsigned int migrate_copy_chunk_kb;
 extern unsigned int migrate_copy_parallel_batches;
 
-#ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
 /**
  * struct migrate_copy_test - what the KUnit tests change
  * @fail_page: The source page whose copy is to fail, or NULL.
@@ -359,6 +358,5 @@ struct migrate_copy_test {
 };
 
 extern struct migrate_copy_test migrate_copy_test;
-#endif
 
 #endif /* _MM_MIGRATE_COPY_INTERNAL_H */

@@ -18,17 +18,13 @@
 
 #ifdef CONFIG_MIGRATE_COPY_KUNIT_TEST
 struct migrate_copy_test migrate_copy_test;
+#endif
 
 static bool job_test_fails(const struct page *src)
 {
-	return unlikely(src == READ_ONCE(migrate_copy_test.fail_page));
+	return IS_ENABLED(CONFIG_MIGRATE_COPY_KUNIT_TEST) &&
+	       unlikely(src == READ_ONCE(migrate_copy_test.fail_page));
 }
-#else
-static bool job_test_fails(const struct page *src)
-{
-	return false;
-}
-#endif
 
 /**
  * migrate_copy_job_init() - Prepare a job.

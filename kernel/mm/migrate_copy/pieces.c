@@ -64,11 +64,10 @@ static bool pieces_try(struct list_head *from, struct migrate_pieces *pieces,
 		mtc.gfp_mask |= __GFP_NOWARN;
 		private = (unsigned long)&mtc;
 	}
-	if (migrate_any_hugetlb(from)) {
-		rc = migrate_hugetlbs(from, get_new_folio, NULL, private,
-				      pieces->mode, pieces->reason, stats,
-				      &ret_folios, &aid);
-		aid.no_memory = rc < 0;
+	rc = migrate_hugetlbs(from, get_new_folio, NULL, private, pieces->mode,
+			      pieces->reason, stats, &ret_folios, &aid);
+	aid.no_memory = rc < 0;
+	if (rc) {
 		list_for_each_entry_safe(folio, folio2, from, lru) {
 			if (folio_test_hugetlb(folio))
 				list_move_tail(&folio->lru, &ret_folios);
@@ -174,7 +173,7 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 							  nr_pages);
 	unsigned int nr_helpers;
 	int before;
-	u64 since = 0;
+	u64 since;
 
 	if (!max_helpers)
 		return false;
@@ -186,8 +185,7 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 	if (!pieces->begun->any)
 		memset(&pieces->begun->stats, 0, sizeof(pieces->begun->stats));
 	before = pieces->begun->stats.nr_succeeded;
-	if (trace_migrate_copy_request_enabled())
-		since = local_clock();
+	since = local_clock();
 	/* The first of them may look before all have been asked. */
 	pieces->nr_cpus = max_helpers + 1;
 	nr_helpers = migrate_copy_team_start(&pieces->team, pieces_help, nid,
@@ -211,7 +209,7 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 				   pieces->helper_pages,
 				   pieces->team.work.nr_cpus,
 				   atomic64_read(&pieces->team.work.helper_ns),
-				   since ? local_clock() - since : 0);
+				   local_clock() - since);
 	if (pieces->no_memory)
 		pieces->left = true;
 	return true;

@@ -86,7 +86,6 @@ static bool team_help_batch(struct migrate_copy_team *team)
  * would notice on a CPU that has nothing else to do.
  */
 #define COPY_WAIT_NS	(100 * NSEC_PER_USEC)
-#define LOOKS_A_CLOCK	64
 
 /* Find a job with something left, and be counted as one of its users. */
 static struct migrate_copy_job *team_join_job(struct migrate_copy_team *team)
@@ -143,22 +142,16 @@ static bool team_put_folio(struct migrate_copy_team *team)
 static bool team_help_others(struct migrate_copy_team *team)
 {
 	struct migrate_copy_work *work = &team->work;
-	unsigned int looks = 0;
-	u64 since = 0;
+	u64 since = local_clock();
 
 	/* If nothing large is copied there will be nothing to do. */
 	while (READ_ONCE(team->nr_jobs) && !READ_ONCE(work->ends) &&
 	       migrate_copy_may_help(work)) {
 		if (team_help_copy(team) || team_put_folio(team))
 			return true;
-		cpu_relax();
-		/* To look at the clock takes longer than to look for a job. */
-		if (++looks % LOOKS_A_CLOCK)
-			continue;
-		if (looks == LOOKS_A_CLOCK)
-			since = local_clock();
-		else if (local_clock() - since > COPY_WAIT_NS)
+		if (local_clock() - since > COPY_WAIT_NS)
 			break;
+		cpu_relax();
 	}
 	return false;
 }
