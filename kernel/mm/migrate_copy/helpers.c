@@ -208,7 +208,7 @@ static void helper_fn(struct work_struct *item)
 	struct migrate_copy_work *work = READ_ONCE(me->slot);
 	u64 start, used = 0, borrowed = 0;
 
-	/* Pairs with the full barrier of offer(): the work is ready. */
+	/* Pairs with the full barrier of work_offer(): the work is ready. */
 	if (!work || work == SLOT_BUSY ||
 	    !try_cmpxchg_acquire(&me->slot, &work, SLOT_BUSY))
 		return;
@@ -483,7 +483,7 @@ void migrate_copy_helpers_retract(struct migrate_copy_work *work)
 
 	while (atomic_read(&work->busy) > 1 && spins--)
 		cpu_relax();
-	/* Pairs with that of leave(): what helpers have done is visible. */
+	/* Pairs with that of helper_fn(): what helpers have done is visible. */
 	if (!atomic_dec_and_test(&work->busy))
 		wait_for_completion(&work->left);
 

@@ -64,6 +64,7 @@ static bool pieces_try(struct list_head *from, struct migrate_pieces *pieces,
 		mtc.gfp_mask |= __GFP_NOWARN;
 		private = (unsigned long)&mtc;
 	}
+	/* In one pass, which waits for no folio lock in any mode. */
 	rc = migrate_hugetlbs(from, get_new_folio, NULL, private, pieces->mode,
 			      pieces->reason, stats, &ret_folios, &aid);
 	aid.no_memory = rc < 0;
