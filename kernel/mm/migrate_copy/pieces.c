@@ -174,7 +174,7 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 							  nr_pages);
 	unsigned int nr_helpers;
 	int before;
-	u64 since;
+	u64 since = trace_migrate_copy_request_enabled() ? local_clock() : 0;
 
 	if (!max_helpers)
 		return false;
@@ -186,7 +186,6 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 	if (!pieces->begun->any)
 		memset(&pieces->begun->stats, 0, sizeof(pieces->begun->stats));
 	before = pieces->begun->stats.nr_succeeded;
-	since = local_clock();
 	/* The first of them may look before all have been asked. */
 	pieces->nr_cpus = max_helpers + 1;
 	nr_helpers = migrate_copy_team_start(&pieces->team, pieces_help, nid,
@@ -210,7 +209,7 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 				   pieces->helper_pages,
 				   pieces->team.work.nr_cpus,
 				   atomic64_read(&pieces->team.work.helper_ns),
-				   local_clock() - since);
+				   since ? local_clock() - since : 0);
 	if (pieces->no_memory)
 		pieces->left = true;
 	return true;
