@@ -29,12 +29,10 @@ static inline void folio_isolation_init(struct folio_isolation *iso)
 /* All of them are on the list then. */
 static inline void folio_isolation_finish(struct folio_isolation *iso)
 {
-	int i;
-
 	if (!folio_batch_count(&iso->lru))
 		return;
 	folios_del_lru(&iso->lru);
-	for (i = 0; i < folio_batch_count(&iso->lru); i++) {
+	for (int i = 0; i < folio_batch_count(&iso->lru); i++) {
 		struct folio *folio = iso->lru.folios[i];
 
 		list_add_tail(&folio->lru, &iso->folios);

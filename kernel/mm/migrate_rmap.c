@@ -58,8 +58,6 @@ bool migrate_rmap_lock(struct rw_semaphore **held, struct folio *folio)
  */
 struct anon_vma *migrate_get_anon_vma(struct folio *folio, struct migrate_aid *aid)
 {
-	if (!aid->tries)
-		return folio_get_anon_vma(folio);
 	if (!aid->anon_vma)
 		aid->anon_vma = folio_get_anon_vma(folio);
 	/* While it has a reference, no other one has this address. */

@@ -736,7 +736,7 @@ def test_counts_that_differ_are_noted() -> None:
     assert measure(Model(), "path-length").environment["notes"] == []
     notes = measure(Uneven(), "path-length").environment["notes"]
     # Of moves of few pages there are more.
-    for number in (15, 25):
+    for number in (15, 50):
         text = f"1 of {number} counts are more than 0.5% from the median"
         assert any(text in note for note in notes)
 

@@ -301,16 +301,27 @@ def test_path_length_bounds(off: float | None, batch: float, bad: int) -> None:
     assert sum(outcome.status is Status.FAILED for outcome in outcomes) == bad
 
 
-def test_path_length_is_neither_the_shortest_of_many_nor_a_disturbed_one() -> None:
-    few = (1.0, 0.9, 0.9, 0.9, 0.9)
+def test_path_length_is_that_of_the_usual_path() -> None:
+    usual, longer = (1.0,) * 25, (0.97,) * 25
+    # The shortest of many, and those that something else lengthens, are not it.
+    disturbed = (1.2,) + (0.97,) * 10 + (1.0,) * 14
     rows = [
-        replace(row("vanilla", "serial", 1000.0), gbps=few),
-        replace(row("pagehaul", "serial", 1000.0), gbps=(1.2, *few)),
-        replace(row("pagehaul", "batch", 1000.0), gbps=(1.2, 0.9, 0.9, 0.9, 0.9, 0.9)),
+        replace(row("vanilla", "serial", 1000.0), gbps=(*longer, *usual)),
+        replace(row("pagehaul", "serial", 1000.0), gbps=(*longer, *disturbed)),
+        replace(row("pagehaul", "batch", 1000.0), gbps=longer + longer),
         row("pagehaul", "threads", 9999.0),
     ]
     outcomes = figures.check_path_length(rows)
     assert [outcome.status for outcome in outcomes] == [Status.PASSED, Status.FAILED]
+
+
+def test_path_length_is_not_that_of_a_few_moves() -> None:
+    rows = [
+        replace(row("vanilla", "serial", 1000.0), gbps=(1.0,) * 25),
+        replace(row("pagehaul", "serial", 1000.0), gbps=(1.0,) * 5 + (0.97,) * 20),
+    ]
+    outcome, _ = figures.check_path_length(rows)
+    assert outcome.status is Status.FAILED
 
 
 def test_small_moves_have_a_bound_of_their_own() -> None:

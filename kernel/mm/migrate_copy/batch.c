@@ -272,8 +272,7 @@ static unsigned long batch_copy_set(struct migrate_copy_set *set)
 	failed = bitmap_weight(set->failed, set->nr);
 	set->folios_done += set->nr - failed;
 	set->pages_done += set->pages;
-	if (unlikely(failed))
-		count_vm_events(MIGRATE_COPY_FALLBACK_FAILED, failed);
+	count_vm_events(MIGRATE_COPY_FALLBACK_FAILED, failed);
 	return failed;
 }
 
@@ -367,21 +366,20 @@ static bool batch_worth_it(const struct list_head *src_folios, int reason,
 
 	if (list_empty(src_folios))
 		return false;
-	if (migrate_copy_may_offload(reason) ||
-	    READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS ||
+	if (READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS ||
 	    READ_ONCE(migrate_copy_min_helper_kb) != MIGRATE_COPY_AUTO ||
 	    READ_ONCE(migrate_copy_nontemporal) != MIGRATE_COPY_NT_NEVER)
 		return true;
 
 	if (team->started && team->next_batch && !list_is_singular(src_folios))
-		return false;
+		return migrate_copy_may_offload(reason);
 
 	list_for_each_entry(src, src_folios, lru) {
 		pages += folio_nr_pages(src);
 		if (pages >= MIGRATE_COPY_MIN_PAGES)
 			return true;
 	}
-	return false;
+	return migrate_copy_may_offload(reason);
 }
 
 /* Out of the way of small moves, which need no room for a set. */

@@ -224,8 +224,7 @@ static void helper_fn(struct work_struct *item)
 	}
 	helper_be_itself(me);
 	used = task_sched_runtime(current) - start;
-	if (borrowed != used)
-		sched_return_runtime(work->caller, borrowed - used);
+	sched_return_runtime(work->caller, borrowed - used);
 	atomic64_add(used, &work->helper_ns);
 left:
 	/* Who is the next to be helped finds all of it in order. */
@@ -422,10 +421,9 @@ void migrate_copy_helpers_wake_again(struct migrate_copy_work *work)
 	for (i = 0; i < work->nr_cpus; i++) {
 		int cpu = work->cpus[i];
 
-		if (READ_ONCE(per_cpu(helpers, cpu).slot) || !cpu_online(cpu) ||
-		    cpu == raw_smp_processor_id())
-			continue;
-		if ((work->highpri || helper_test_any_cpu() ||
+		if (!READ_ONCE(per_cpu(helpers, cpu).slot) && cpu_online(cpu) &&
+		    cpu != raw_smp_processor_id() &&
+		    (work->highpri || helper_test_any_cpu() ||
 		     helper_cpu_idle(cpu)) && work_offer(work, cpu))
 			break;
 	}

@@ -42,20 +42,13 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
 			   unsigned int nr, unsigned int chunk_pages,
 			   bool nontemporal)
 {
+	memset(job, 0, sizeof(*job));
 	job->pairs = pairs;
 	job->nr = nr;
 	job->chunk_pages = chunk_pages;
 	job->nr_cpus = 1;
-	job->highpri = false;
 	job->nontemporal = nontemporal;
-	job->caller_pages = 0;
 	job->failed = &job->own_failed;
-	job->own_failed = 0;
-	job->lost_pages = 0;
-	atomic64_set(&job->cursor, 0);
-	atomic_long_set(&job->helper_pages, 0);
-	atomic64_set(&job->engine_ns, 0);
-	atomic_set(&job->users, 0);
 }
 
 /*

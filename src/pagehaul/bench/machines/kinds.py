@@ -101,8 +101,8 @@ PARALLEL = Kind(
 # One CPU that counts its instructions.
 ICOUNT = Kind(
     "icount",
-    Effort(1, 1, 4, 15, 25, 600.0, each_counts=True),
-    Effort(2, 1, 4, 15, 25, 3600.0, each_counts=True),
+    Effort(1, 1, 4, 15, 50, 600.0, each_counts=True),
+    Effort(2, 1, 4, 15, 50, 3600.0, each_counts=True),
     counting=True,
     counts_moves=True,
     why_not=_COUNTED,
