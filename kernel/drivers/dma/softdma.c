@@ -86,8 +86,11 @@
 /* A transfer that waits looks so often whether delay_ms has become less. */
 #define DELAY_LOOK_MS	10
 
-/* How long a device that is unbound may take for what it has. */
-#define DRAIN_MS	1000
+/*
+ * A device that is unbound does what it has, unless it completes nothing for so long.
+ * Its clients would wait for ever for what it leaves undone.
+ */
+#define DRAIN_MS	3000
 
 /* How long it stays after its last client has gone. */
 #define FREE_MS		500
@@ -825,6 +828,7 @@ free:
 /* Take nothing more, and do what there is, unless the channel is gone. */
 static void drain(struct softdma_chan *sc)
 {
+	dma_cookie_t cookie, last = READ_ONCE(sc->vc.chan.completed_cookie);
 	unsigned int ms;
 
 	spin_lock_irq(&sc->vc.lock);
@@ -835,6 +839,10 @@ static void drain(struct softdma_chan *sc)
 		if (is_idle(sc))
 			break;
 		fsleep(USEC_PER_MSEC);
+		cookie = READ_ONCE(sc->vc.chan.completed_cookie);
+		if (cookie != last)
+			ms = 0;
+		last = cookie;
 	}
 	WRITE_ONCE(sc->gone, true);
 	vchan_synchronize(&sc->vc);

@@ -113,6 +113,9 @@ def _not_for(path: Path) -> list[str]:
         # TRACE_EVENT() has a layout of its own, in every trace header of the kernel. A patch has
         # lines of files that are checked by themselves, too.
         types += ["OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT"]
+    if path.suffix in _DIFFS:
+        # A source package has no history in which it could look up what is said to be fixed.
+        types.append("UNKNOWN_COMMIT_ID")
     if path.suffix in (*_DIFFS, ".bt"):
         # It does not know the comments of bpftrace.
         types.append("SPDX_LICENSE_TAG")
