@@ -137,7 +137,8 @@ enum migrate_array_state {
  * @nodes: Their nodes.
  * @nr_pages: Its length.
  * @task_nodes: Where pages may be moved to.
- * @page: The addresses of the part, rising, with their state; to be freed by the call.
+ * @page: The addresses of the part, rising, with their state. The call is to free it;
+ *	an array of one page has none.
  * @first: The index of the first of them in the array.
  * @nr: How many there are.
  * @node: The node of all of them.

@@ -32,7 +32,7 @@ MAX_PATH_OFF = 1.005
 MAX_PATH_BATCH = 1.02
 # Of moves of few base pages, in every mode.
 MAX_PATH_SMALL = 1.02
-# So many repetitions are looked at together; those of a boot are a multiple of it, or fewer.
+# So many repetitions in a row are looked at together, of that many boots.
 _STRETCH = 25
 _PATH_BOOTS = 3
 
