@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The Debian package: its modules are all that its verbs need, and its version is the tool's."""
+"""The Debian package: its modules are all that its verbs need, and its version is the tool's.
+
+The wheel, which pip and pipx install, has the same modules.
+"""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +81,22 @@ def test_nothing_of_kernels_and_guests_is_in_it() -> None:
         if path.is_relative_to(REPO / "src")
     }
     assert not rooms & {"kernel", "guest", "bench", "report", "suites"}
+
+
+def test_pip_installs_the_same_modules(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", tmp_path],
+        cwd=REPO,
+        capture_output=True,
+        check=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as file:
+        wheels = {name for name in file.namelist() if name.startswith("pagehaul/")}
+    source = REPO / "src"
+    assert wheels == {
+        str(path.relative_to(source)) for path, _ in installed() if path.is_relative_to(source)
+    }
 
 
 def test_its_version_is_the_tools() -> None:
