@@ -252,7 +252,7 @@ void __migrate_copy_at(enum migrate_copy_window_at window, bool may_sleep)
  * @address: Of the folio in it.
  *
  * This breaks the rule that only a migration entry is replaced: what somebody
- * has given up meanwhile comes back. Of base pages of anonymous memory only.
+ * gave up during the move comes back. Of base pages of anonymous memory only.
  *
  * Context: Called by the walk of all mappings, which holds the lock of the
  * anon_vma; takes the lock of the page table.

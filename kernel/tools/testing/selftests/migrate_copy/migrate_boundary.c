@@ -76,8 +76,8 @@ static size_t on_node(struct region *r, int node)
 }
 
 /*
- * How many pages are on one node, all others being on another; else SIZE_MAX. A
- * page that is being compacted, as on a full node it may be, is nowhere meanwhile.
+ * How many pages are on one node, all others being on another; else SIZE_MAX.
+ * While a page is being compacted, as on a full node it may be, it is nowhere.
  */
 static size_t split_between(struct region *r, int node, int other)
 {
@@ -172,7 +172,7 @@ static pid_t start_victim(int node)
 static void test_dying(const void *arg)
 {
 	enum copy_mode mode = *(const enum copy_mode *)arg;
-	unsigned int before_it = 0, meanwhile = 0, i;
+	unsigned int before_it = 0, during_it = 0, i;
 	uint64_t before = 0, after;
 	int from, to;
 
@@ -201,15 +201,15 @@ static void test_dying(const void *arg)
 			"migrate_pages() gave %ld", ret);
 		before_it += ret < 0;
 		if (waitpid(victim, NULL, WNOHANG) == victim)
-			meanwhile += ret >= 0;
+			during_it += ret >= 0;
 		else
 			waitpid(victim, NULL, 0);
 		waitpid(killer, NULL, 0);
 	}
 	after = free_pages();
-	ksft_print_msg("%u died before, %u meanwhile, the rest later\n",
-		       before_it, meanwhile);
-	require(meanwhile, "nobody died in the middle");
+	ksft_print_msg("%u died before, %u during it, the rest later\n",
+		       before_it, during_it);
+	require(during_it, "nobody died in the middle");
 	require(after + KEPT >= before, "%llu pages are lost",
 		(unsigned long long)(before - after));
 }

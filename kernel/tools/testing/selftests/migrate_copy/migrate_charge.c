@@ -297,7 +297,7 @@ static void test_charge(const void *arg)
 }
 
 /**
- * struct asker - What somebody asks for who would like more than is his
+ * struct asker - A request for more than its task may have
  * @name: Name of the test.
  * @kind: What is moved.
  * @mode: How the kernel helps.

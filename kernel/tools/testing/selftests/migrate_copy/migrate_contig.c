@@ -26,7 +26,7 @@
 /* Some page is in use for a moment whenever the kernel looks. */
 #define TRIES		200
 #define PAUSE_US	20000
-/* For how long to try anew until helpers have had a part in it. */
+/* For how long to try again until helpers have had a part in it. */
 #define PATIENCE_S	120
 /* How many pages are taken and freed at a time by whoever does only that. */
 #define CHURN		(8 * MB)

@@ -405,7 +405,7 @@ static void test_trouble(const void *arg)
 	if (trouble->also)
 		fault_set(trouble->also, 100);
 
-	/* Beside CPUs the engine may seem too slow, by chance: try it anew then. */
+	/* Beside CPUs the engine may seem too slow, by chance: try it again then. */
 	for (i = 0; i < nr * TRIES; i++) {
 		struct region r;
 
@@ -1034,7 +1034,7 @@ static void test_peculiar(const void *arg)
 	usual_again();
 }
 
-/* To unmap may take long: interrupts are not disabled meanwhile. */
+/* To unmap may take long: interrupts stay enabled. */
 static void test_unmap(const void *arg)
 {
 	static const char * const names[] = { "dma_unmap_phys", "dma_unmap_page" };
@@ -1077,7 +1077,7 @@ static void test_unmap(const void *arg)
 		disabled, seen);
 }
 
-/* Threads copy, alone or with the caller, and come and go meanwhile. */
+/* Threads, which come and go, copy alone or with the caller. */
 static void test_threads(const void *arg)
 {
 	const struct trouble *trouble = arg;

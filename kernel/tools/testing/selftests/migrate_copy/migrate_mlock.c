@@ -4,8 +4,8 @@
  * and what it makes of the accounting.
  *
  * Only where a folio is on the LRU when it is mapped again, is its mlock counted.
- * The system calls that migrate have the LRU batches disabled meanwhile, and every
- * folio is added at once; so it is compaction that shows whether the counts are
+ * While a system call migrates, the LRU batches are disabled, and every folio is
+ * added at once; so it is compaction that shows whether the counts are
  * right without a drain for each folio.
  */
 #define _GNU_SOURCE

@@ -1186,7 +1186,7 @@ static void test_bound(const void *arg)
 	region_free(&r);
 }
 
-/* Some policies prefer the node of who asks, whoever allocates for him. */
+/* Some policies prefer the node of the task that asks, even if a helper allocates. */
 static const struct {
 	const char *name;
 	int mode;

@@ -26,7 +26,7 @@
 /* For the last operations to end, on an emulated debug kernel. */
 #define STUCK_S		120
 /*
- * Pages that the kernel may take for itself meanwhile, for buffers, the entries
+ * Pages that the kernel may take for itself at any time, for buffers, the entries
  * of dma-debug and the like. A page that is lost now and then is more in
  * thousands of moves.
  */

@@ -34,7 +34,7 @@ void __printf(1, 2) unexpected(const char *fmt, ...)
 
 /*
  * How many random numbers a process has drawn may depend on what it met. So it
- * begins anew each turn: what it does in one depends on the seed, on which of
+ * begins afresh each turn: what it does in one depends on the seed, on which of
  * the processes it is, and on how many turns it has had.
  */
 void turn_start(unsigned int process, uint64_t turn)

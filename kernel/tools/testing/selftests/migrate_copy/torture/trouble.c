@@ -383,7 +383,7 @@ int cgroup_write(const char *group, const char *name, const char *value)
 	return file_write(path, value);
 }
 
-/* Somebody else moves the memory of a worker, and is killed meanwhile. */
+/* Somebody else moves the memory of a worker, and is killed during that. */
 static void kill_mover(void)
 {
 	pid_t victim = shared->worker_pids[rnd(nr_workers)];
@@ -609,7 +609,7 @@ static void damon(void)
 	shared->injected[FAULT_DAMON] += damon_stop();
 }
 
-/* What others read from pages of a slot, which nobody writes to meanwhile. */
+/* What others read from pages of a slot, which nobody writes to at that time. */
 static void check_read(const struct slot *s, size_t first, const char *buf,
 		       ssize_t done)
 {

@@ -38,9 +38,9 @@ static bool lock_arguments(void)
 }
 
 /*
- * Whoever moves his own memory, all of which is mapped, between nodes that have
- * memory and that he may use, gets no other error than that a page, or what the
- * kernel needs for the call, could not be allocated. EFAULT: see above. EIO is
+ * A process moves its own memory, all of which is mapped, between nodes that have
+ * memory and that it may use. It gets no other error than that a page, or what
+ * the kernel needs for the call, could not be allocated. EFAULT: see above. EIO is
  * for MPOL_MF_STRICT, which is not used; ENODEV for a node without memory, and
  * each keeps what cannot go offline; EACCES, EINVAL and EPERM for nodes and
  * processes that are out of reach; and nothing waits in a way that a signal
@@ -406,7 +406,7 @@ void __noreturn worker_main(unsigned int id)
 	for (turn = 1; !shared->stop; turn++) {
 		turn_start(id, turn);
 		operate(&slots[rnd(ARRAY_SIZE(slots))], choose());
-		/* Others have moved them all meanwhile. */
+		/* Others have moved them all by now. */
 		for (i = 0; i < ARRAY_SIZE(slots); i++)
 			verify(&slots[i], 0, slots[i].pages);
 		shared->at[id]++;

@@ -45,7 +45,7 @@ static void cgroup_take(pid_t pid)
 	cgroup_set("cgroup.procs", text);
 }
 
-/* Whoever migrates is frozen: nobody else may have to wait for him. */
+/* The mover is frozen: no other task may have to wait for it. */
 void before_freeze(struct scene *s)
 {
 	mover_fork(s);

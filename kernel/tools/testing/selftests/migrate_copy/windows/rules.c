@@ -172,7 +172,7 @@ static const struct breach breaches[] = {
 	{ "failed", "", "soft offline, which moves it",
 	  .test = test_soft_offline },
 	{ "memfd", "", "udmabuf", &memfd, W_COPIED },
-	/* Nobody can write between two attempts unless he could pin. */
+	/* Only a task that could pin can write between two attempts. */
 	{ "mark", "memfd", "udmabuf, twice", .test = test_mark },
 	{ "quarantine", "", "DMA that is late", .test = test_late,
 	  .window = W_DMA },

@@ -192,7 +192,7 @@ void gate_open(void)
 	control("gate", "open");
 }
 
-/* Wait until somebody stands there; his name on success. */
+/* Wait until a task stands there; its name on success. */
 int gate_wait(char *who, size_t size)
 {
 	double end = now() + GATE_MS / 1e3;
@@ -226,7 +226,7 @@ void move_all(struct scene *s, int to)
 
 /*
  * Amid a shared copy: it is left to chance whether a helper or the mover gets there,
- * and who stands there keeps his CPU, on which others may have to wait.
+ * and the task that stands there keeps its CPU, on which others may have to wait.
  */
 static bool amid_shared_copy(const struct scene *s)
 {
@@ -299,7 +299,7 @@ void check_content(struct scene *s)
 	size_t old = s->gone + s->written;
 
 	right(!pattern_bad(s->r.map + s->gone, s->written, OTHER_SEED(s), 0, 0),
-	      "what was written meanwhile is lost");
+	      "what was written during it is lost");
 	right(!pattern_bad(s->r.map + old, s->r.size - old, s->r.seed, old,
 			   s->r.period), "what was there is wrong");
 }

@@ -49,7 +49,7 @@
 #define W_DMA		BIT(8)
 #define W_ISOLATED	BIT(9)
 #define W_ALL		((BIT(7) - 1) | W_ISOLATED)
-/* Who stands there keeps his CPU, and other CPUs cannot do without it. */
+/* The task that stands there keeps its CPU, and other CPUs cannot do without it. */
 #define W_SPINS		W_COPYING
 /* What a huge page passes that is pinned: it is a batch of its own. */
 #define W_WITH_PINNED	(W_UNMAPPED | W_FLUSHED | W_COPIED)
@@ -68,7 +68,7 @@ struct act;
  * @from: its node
  * @to: where it goes
  * @gone: so many bytes at its start, where the window is, are no more
- * @written: this many bytes after them have been written anew
+ * @written: this many bytes after them have been written again
  * @absent: so many bytes at its end were not there when it was to move
  * @pinned: somebody has it for longer than the scene
  * @fd: what the act needs
@@ -119,7 +119,7 @@ struct scene {
  * @check: whether all is right then; NULL for what is written by the scene
  * @by_process: the mover is a process of its own
  * @no_thread: a thread more would have the TLBs flushed for its stack
- * @too_long: nobody can open the gate meanwhile: it opens after STAND_MS
+ * @too_long: nobody can open the gate: it opens after STAND_MS
  * @in_time: it need not wait for the migration, and ends before the gate opens
  * @no_copy: what has been copied is gone then, or copied once more
  * @own_copy: what is written is a new page, of any node
@@ -157,7 +157,7 @@ struct act {
  * @kind: of the memory
  * @window: where
  * @mode: how the kernel copies
- * @failing: copies fail meanwhile
+ * @failing: copies fail until it ends
  */
 struct variant {
 	const struct act *act;
@@ -175,7 +175,7 @@ struct variant {
  * @kind: of the scene with this act
  * @window: of it, as a bit
  * @mode: how the kernel copies; without one, the caller does it alone
- * @failing: all copies fail meanwhile
+ * @failing: all copies fail until it ends
  * @test: what to do instead of a scene, or NULL
  */
 struct breach {
