@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pagehaul.kernel import bases
+from pagehaul.kernel import bases, knobs
 from pagehaul.paths import REPO
 
 PAGE = (REPO / "docs/contributing.md").read_text(encoding="utf-8")
@@ -76,6 +76,13 @@ def test_each_example_is_tried() -> None:
     assert len(FILES) == 7
     for name in FILES:
         assert name.removeprefix(f"{EXPERIMENTS}/") in tried
+
+
+def test_the_entry_of_a_knob_is_read(tmp_path: Path) -> None:
+    (entry,) = re.findall(r"^```toml\n(\[\[directory\.knob\]\]\n.*?)^```$", PAGE, re.M | re.S)
+    path = tmp_path / "knobs.toml"
+    path.write_text(f"{knobs.DESCRIPTION.read_text(encoding='utf-8')}\n{entry}", encoding="utf-8")
+    assert knobs.read(path)[-1].knobs[-1].name == "new_knob"
 
 
 def test_an_experiment_is_one_file(clone: Path) -> None:

@@ -27,8 +27,13 @@ exit status:
   4    a named process does not exist, or ended during the move; or a cgroup or tree has none
   130  after Ctrl-C
   143  after SIGTERM
-Of several, the first in the order 130, 143, 1, 4, {STAYED}, 0. After each of them but 2, what has
-moved is reported, and stays where it is now.
+If several apply, the first in the order 130, 143, 1, 4, {STAYED}, 0. Except for 2, the report says
+what has moved; that stays on its new node.
+
+examples:
+  pagehaul move 1234 0 1                   from node 0 to node 1
+  pagehaul move --tree 1234 0-3 4,5        a process and all below it, spread over two nodes
+  pagehaul move --cgroup db.slice all 0 --dry-run
 """
 
 
@@ -57,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "source",
         nargs="?",
         metavar="FROM",
-        help='nodes to empty: "0", "0,2", "0-3", "!1" or "all"',
+        help="nodes to empty: 0, or 0,2, or 0-3, or '!1' for all but 1, or all",
     )
     parser.add_argument(
         "destination",

@@ -25,15 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=SUITES,
         metavar="NAME",
-        help=f"only this one; may be repeated: {', '.join(SUITES)}; without it all run, but for "
-        f"{', '.join(ON_REQUEST)}",
+        help=f"only this one; may be repeated: {', '.join(SUITES)}. Without it all run, except "
+        f"{', '.join(ON_REQUEST)}. The user's guide says what each does",
     )
     parser.add_argument(
         "--variant",
         choices=("pagehaul", *DEBUG_VARIANTS),
         default="pagehaul",
-        help="of our kernel; those that look for mistakes of their own run, alone, "
-        f"{', '.join(OF_VARIANTS)}",
+        help="of our kernel (default: pagehaul). The others are debug kernels: without the "
+        f"unmodified kernel beside them, {', '.join(OF_VARIANTS)} run on them",
     )
     parser.add_argument(
         "--base",
@@ -41,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the kernel that the series is laid over; all: everything on "
         f"{bases.DEFAULT}, {', '.join(SHORT)} on the others (default: all, or {bases.DEFAULT} "
         "with --suite or --variant)",
+    )
+    parser.epilog = (
+        "All of it takes one to two hours on two CPUs. After PAGEHAUL_TEST_MINUTES minutes, if the "
+        "environment has that, no suite begins that needs a kernel."
     )
 
 

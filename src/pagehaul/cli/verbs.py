@@ -30,7 +30,7 @@ class Command:
 COMMANDS = {
     "source": Command("get the kernel source, pristine, into the cache"),
     "tree": Command("lay Pagehaul's files and patches over a pristine kernel"),
-    "build": Command("build a kernel: vanilla, pagehaul, torture or debug"),
+    "build": Command("build a kernel, unmodified or with Pagehaul, or packages of it"),
     "series": Command("write the patches as mails, or build and boot each of them"),
     "run": Command("boot a kernel and run a command in it"),
     "shell": Command("boot a kernel with a shell on this terminal"),

@@ -67,7 +67,7 @@ _shtab_pagehaul_move_options=(
   "--json[print the result as JSON, that of an error too]"
   "--progress[on stderr\: a bar where that is a terminal, lines of JSON, or none (default\: bar\; none with --json)]:progress:(bar json none)"
   "(*)::the processes:"
-  ":nodes to empty\: \"0\", \"0,2\", \"0-3\", \"\!1\" or \"all\":"
+  ":nodes to empty\: 0, or 0,2, or 0-3, or \'\!1\' for all but 1, or all:"
   ":nodes to fill\: as many as FROM, and each FROM node has its own\; else pages are spread over them:"
 )
 
