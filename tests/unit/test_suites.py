@@ -709,7 +709,11 @@ def test_the_kernels_own_tests_run_on_both_kernels(
         scripts = "".join(script for name, script in booted if name == variant)
         assert "./migration" in scripts
         # Without a file system that has large folios, most of its tests would be skipped.
-        assert re.search(r"mount -o loop \S+ (\S+) && ./split_huge_page_test \1", scripts)
+        assert re.search(r"mount -o loop \S+ (\S+) &.*& ./split_huge_page_test \1", scripts)
+        # khugepaged, looking every ten seconds, would join what the program has just split.
+        assert re.search(
+            r"> \S*/khugepaged/scan_sleep_millisecs && ./split_huge_page_test", scripts
+        )
 
 
 def test_names_that_a_program_repeats_stay_apart() -> None:
