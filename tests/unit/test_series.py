@@ -9,8 +9,10 @@ import pytest
 
 from conftest import Content
 from pagehaul.errors import PagehaulError
-from pagehaul.kernel import bases, compose, mails, series, source, tree
+from pagehaul.kernel import bases, build, compose, mails, series, source, tree
+from pagehaul.kernel.arches import X86_64
 from pagehaul.kernel.series import Patch, Series
+from pagehaul.paths import REPO
 from pagehaul.suites import patches
 
 PARTS = '[[part]]\nname = "a"\ntitle = "A"\n'
@@ -209,5 +211,13 @@ def test_a_patch_is_configured_with_what_there_is_by_then(tmp_path: Path) -> Non
     (tmp_path / "mm/Kconfig").write_text("config MIGRATE_COPY\n\tbool\n")
     fragment = tmp_path / "pagehaul.config"
     fragment.write_text("CONFIG_MIGRATE_COPY=y\nCONFIG_MIGRATE_COPY_DCBM=m\nCONFIG_SMP=y\n")
-    found = patches._known(fragment, tmp_path, tmp_path)
-    assert found.read_text() == "CONFIG_MIGRATE_COPY=y\nCONFIG_SMP=y\n"
+    assert patches._known(fragment, tmp_path) == "CONFIG_MIGRATE_COPY=y\nCONFIG_SMP=y\n"
+
+
+@pytest.mark.parametrize("name", bases.names())
+def test_no_fragment_of_a_patch_replaces_another(name: str, tmp_path: Path) -> None:
+    base = bases.get(name)
+    fragments = build.fragments_of("pagehaul", base, X86_64)
+    written = patches._fragments(base, REPO, tmp_path)
+    assert len(set(written)) == len(fragments)
+    assert "CONFIG_PCI=y" in "".join(path.read_text(encoding="utf-8") for path in written)

@@ -87,10 +87,7 @@ def _build(
     vanilla = build.build("vanilla", base)
     where = tree.prepare_with(f"series{base.suffix}", pristine, fill, built=vanilla.tree)
     with tempfile.TemporaryDirectory(prefix="series-config-", dir=cache_dir()) as directory:
-        fragments = [
-            _known(path, where, Path(directory))
-            for path in build.fragments_of("pagehaul", base, X86_64)
-        ]
+        fragments = _fragments(base, where, Path(directory))
         build.configure(where, fragments, X86_64, log)
     targets = [X86_64.target, "modules"]
     build.make(where, targets, log, title=f"building {name}", variant="series")
@@ -99,8 +96,18 @@ def _build(
     return Kernel("series", where, image, where / ".config", release, X86_64, base)
 
 
-def _known(fragment: Path, where: Path, directory: Path) -> Path:
-    """Return a fragment without the options of patches that a tree does not have yet."""
+def _fragments(base: Base, where: Path, directory: Path) -> list[Path]:
+    """Write the fragments of a tree's configuration to a directory, and return their paths."""
+    written = []
+    # Ours and those of the base may have the same name.
+    for number, path in enumerate(build.fragments_of("pagehaul", base, X86_64)):
+        written.append(directory / f"{number}-{path.name}")
+        written[-1].write_text(_known(path, where), encoding="utf-8")
+    return written
+
+
+def _known(fragment: Path, where: Path) -> str:
+    """Return a fragment's text without the options of patches that a tree does not have yet."""
     kconfigs = [
         where / "mm/Kconfig",
         where / "mm/migrate_copy/Kconfig",
@@ -110,7 +117,4 @@ def _known(fragment: Path, where: Path, directory: Path) -> Path:
     known = set(re.findall(r"^config (\w+)$", text, re.M))
     ours = re.compile(r"CONFIG_((?:MIGRATE_COPY|SOFTDMA|PCP_KEEP_COMPOUND)\w*)=")
     lines = fragment.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if not (found := ours.match(line)) or found[1] in known]
-    path = directory / f"{fragment.parent.name}-{fragment.name}"
-    path.write_text("".join(kept), encoding="utf-8")
-    return path
+    return "".join(line for line in lines if not (found := ours.match(line)) or found[1] in known)
