@@ -6,8 +6,6 @@
  *
  * Whether a page moved is seen by its frame, which is another one afterwards.
  */
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -21,11 +19,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "blocks.h"
 #include "movebench.h"
 
 #define CGROUPS			"/sys/fs/cgroup"
 #define CGROUP			CGROUPS "/movebench"
-#define MEMORY			"/sys/devices/system/memory"
 #define NODES			"/sys/devices/system/node"
 #define BALANCING		"/proc/sys/kernel/numa_balancing"
 #define BALANCING_DEBUG		"/sys/kernel/debug/sched/numa_balancing"
@@ -51,7 +49,7 @@ static const struct reason *prepared;
 static void *filler;	/* all of a node but the region */
 static size_t filler_bytes;
 static bool *kept;	/* pages of it that stay during the move */
-static char block[sizeof(MEMORY) + 40];	/* that goes offline: its state */
+static char block[BLOCK_PATH];	/* that goes offline: its state */
 
 static bool set(const char *path, const char *value)
 {
@@ -404,36 +402,13 @@ static uint64_t move_by_compaction(const struct cell *cell)
 
 /* --- memory that goes offline --- */
 
-/* Tries the memory blocks of @node, until one goes offline. */
-static bool find_block(unsigned long node)
-{
-	char path[sizeof(NODES) + 40];
-	struct dirent *entry;
-	bool found = false;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), NODES "/node%lu", node);
-	dir = opendir(path);
-	while (dir && !found && (entry = readdir(dir))) {
-		if (strncmp(entry->d_name, "memory", 6) || !isdigit(entry->d_name[6]))
-			continue;
-		snprintf(block, sizeof(block), MEMORY "/%.20s/state", entry->d_name);
-		found = write_text(block, "offline") == 0;
-	}
-	if (dir)
-		closedir(dir);
-	if (!found)
-		block[0] = '\0';
-	return found;
-}
-
 /*
  * Makes one block of the node a zone for nothing but movable pages: user memory
  * is then taken from it first, and it can always go offline.
  */
 static bool prepare_offlining(const struct cell *cell)
 {
-	if (!find_block(cell->from)) {
+	if (!take_block(cell->from, block)) {
 		fail("no block of node %lu can go offline", cell->from);
 		return false;
 	}
@@ -450,15 +425,8 @@ static uint64_t move_by_offlining(const struct cell *cell)
 
 static void bring_online(void)
 {
-	char state[32];
-
-	if (!block[0])
-		return;
-	/* It is not, if something went wrong. */
-	if (read_text(block, state, sizeof(state)) == 0 && strcmp(state, "offline"))
-		write_text(block, "offline");
-	if (write_text(block, "online") < 0)
-		fprintf(stderr, "movebench: cannot bring %s online: %s\n", block, strerror(errno));
+	if (block[0])
+		return_block(block);
 	block[0] = '\0';
 }
 

@@ -13,8 +13,6 @@
 
 #include "workbench.h"
 
-#define CGROUPS		"/sys/fs/cgroup"
-#define SERVING		CGROUPS "/serving"
 #define NEIGHBOUR	CGROUPS "/neighbour"
 #define PROCS		"/cgroup.procs"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * How the pages of a process are moved: by migratepages(8), by plain callers of
- * move_pages(2), or as `pagehaul move` does it.
+ * move_pages(2), or as `pagehaul move` does it. admin.c has ways that name no process.
  */
 #include <errno.h>
 #include <linux/mempolicy.h>
@@ -118,16 +118,18 @@ static bool run_callers(const struct move *move)
 	return !failed();
 }
 
-static const struct way ways[] = {
-	{ "migratepages", run_migratepages },
-	{ "callers", run_callers },
-	{ "move", move_as_pagehaul },
+static const struct way by_migratepages = { .name = "migratepages", .run = run_migratepages };
+static const struct way by_callers = { .name = "callers", .run = run_callers };
+static const struct way by_move = { .name = "move", .run = move_as_pagehaul };
+
+static const struct way *const ways[] = {
+	&by_migratepages, &by_callers, &by_move, &by_cpuset, &by_offlining,
 };
 
 const struct way *find_way(const char *name)
 {
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		if (!strcmp(ways[i].name, name))
-			return &ways[i];
+		if (!strcmp(ways[i]->name, name))
+			return ways[i];
 	return NULL;
 }

@@ -58,6 +58,8 @@ static void end_all(void)
 	served.scene->end();
 	close_connections();
 	end_server();
+	if (served.way->end)
+		served.way->end();
 	served.service = NULL;
 }
 
@@ -66,6 +68,7 @@ static bool same_server(const struct cell *cell)
 	return served.service == cell->service && served.scene == cell->scene &&
 	       served.mb == cell->mb && served.value_bytes == cell->value_bytes &&
 	       served.connections == cell->connections && served.from == cell->from &&
+	       served.way->prepare == cell->way->prepare &&
 	       served.neighbour_mb == cell->neighbour_mb;
 }
 
@@ -77,7 +80,9 @@ static bool provide(const struct cell *cell)
 	if (!start_server(cell))
 		return false;
 	served = *cell;
-	return cell->scene->prepare(cell) && fill_server(cell);
+	/* The mover, which the scene starts, has to know what the way needs. */
+	return (!cell->way->prepare || cell->way->prepare(cell)) &&
+	       cell->scene->prepare(cell) && fill_server(cell);
 }
 
 static void sleep_until(uint64_t ns)
@@ -172,7 +177,8 @@ static bool bring_back(const struct cell *cell)
 	const struct move move = { cell->scene->target(), cell->to, cell->from, RETURN_CALLERS };
 	struct moved moved;
 
-	return run_mover(find_way("callers"), &move, &moved);
+	return (!cell->way->undo || cell->way->undo()) &&
+	       run_mover(find_way("callers"), &move, &moved);
 }
 
 static void print_field(const char *name, const struct outcome *outcome, size_t offset)

@@ -18,6 +18,9 @@
 #define NS_OF_MS	1000000ULL
 #define NS_OF_S		1000000000ULL
 
+#define CGROUPS		"/sys/fs/cgroup"
+#define SERVING		CGROUPS "/serving"	/* the server's, where it has one */
+
 /* One line of a plan. */
 struct cell {
 	const char *label;
@@ -144,6 +147,10 @@ struct move {
 struct way {
 	const char *name;
 	bool (*run)(const struct move *move);
+	/* NULL for a way that leaves nothing behind, and needs nothing of the server: */
+	bool (*prepare)(const struct cell *cell);	/* before the server is filled */
+	bool (*undo)(void);				/* before the memory is brought back */
+	void (*end)(void);				/* when the server has ended */
 };
 
 /* Of a page that a call has not come to: neither a node nor an errno. */
@@ -153,6 +160,9 @@ struct way {
 const struct way *find_way(const char *name);
 long call_move_pages(const struct move *move, struct pages *pages, long flags);
 bool run_threads(void *(*run)(void *), void *parts, size_t size, unsigned long nr);
+
+/* admin.c */
+extern const struct way by_cpuset, by_offlining;
 
 /* windows.c */
 bool move_as_pagehaul(const struct move *move);

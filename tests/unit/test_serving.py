@@ -131,7 +131,7 @@ def test_cells_have_what_workbench_is_told() -> None:
 
 def test_each_scene_is_within_its_nodes() -> None:
     node_mb = SERVING.memory_mb // 2
-    for name in ("workload-redis-drain", "workload-redis-neighbour"):
+    for name in (name for name in EXPERIMENTS if name.startswith("workload-")):
         for cell in EXPERIMENTS[name].cells(SIZE):
             assert cell.scene is not None
             # Values have keys, and so has the node a kernel and an initramfs.

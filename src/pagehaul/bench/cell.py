@@ -79,8 +79,9 @@ class Scene:
     name is "drain", the server's own memory moves; or "neighbour", that of a process in another
     cgroup does, neighbour_mb MiB. The server has mb MiB of values and gets `rate` requests a
     second, whenever they are due, or with 0 the next ones as soon as it has answered. way is who
-    moves: "migratepages", `callers` "callers" of move_pages(2), or the calls of `pagehaul move`. It
-    is named in tables where the method has another one, too.
+    moves: "migratepages", `callers` "callers" of move_pages(2), "move" with the calls of `pagehaul
+    move`, "cpuset" by cpuset.mems, or "offlining" of the memory. It is named in tables where the
+    method has another one, too.
     """
 
     name: str

@@ -24,15 +24,45 @@ LOOPS = {"closed loop": 0, "open loop": 20_000}
 
 def drain(service: str) -> Callable[[Size], tuple[Cell, ...]]:
     """Return what makes the cells of a service whose own memory goes to another node."""
+    return _in_loops(Scene("drain", service, "migratepages", MB), _compared)
+
+
+def evict(service: str, way: str) -> Callable[[Size], tuple[Cell, ...]]:
+    """Return what makes the cells of a service whose memory may no longer be where it is.
+
+    way is "cpuset" or "offlining".
+    """
+    return _in_loops(Scene("drain", service, way, MB, named=True), _evicted)
+
+
+def _in_loops(
+    scene: Scene, make: Callable[[Scene, Size], tuple[Cell, ...]]
+) -> Callable[[Size], tuple[Cell, ...]]:
+    """Return what makes the cells of a scene for each way in which requests come."""
 
     def cells(size: Size) -> tuple[Cell, ...]:
-        found = []
-        for loop, rate in LOOPS.items():
-            scene = Scene("drain", service, "migratepages", MB, rate=rate)
-            found += [replace(cell, condition=loop) for cell in _compared(scene, size)]
-        return tuple(found)
+        return tuple(
+            replace(cell, condition=loop)
+            for loop, rate in LOOPS.items()
+            for cell in make(replace(scene, rate=rate), size)
+        )
 
     return cells
+
+
+def _evicted(scene: Scene, size: Size) -> tuple[Cell, ...]:
+    """Return cells that differ in the kernel alone."""
+    shape = Shape(4, PAGES)
+    half = {"max_helpers": str(max(1, size.cpus // 2))}
+    return tuple(
+        SERVING.ask(cell)
+        for cell in (
+            Cell(shape, "vanilla", "serial", scene=scene),
+            Cell(shape, "pagehaul", "serial", scene=scene),
+            Cell(shape, "pagehaul", "parallel", size.cpus, scene=scene),
+            Cell(shape, "pagehaul", "parallel", size.cpus, settings=half, scene=scene),
+        )
+    )
 
 
 def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
@@ -62,22 +92,10 @@ def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
 
 def neighbour(service: str) -> Callable[[Size], tuple[Cell, ...]]:
     """Return what makes the cells of a service beside one whose memory moves."""
-
-    def cells(size: Size) -> tuple[Cell, ...]:
-        found = []
-        for loop, rate in LOOPS.items():
-            scene = Scene(
-                "neighbour",
-                service,
-                "migratepages",
-                NEIGHBOUR_SERVICE_MB,
-                rate=rate,
-                neighbour_mb=NEIGHBOUR_MB,
-            )
-            found += [replace(cell, condition=loop) for cell in _owners(scene, size)]
-        return tuple(found)
-
-    return cells
+    scene = Scene(
+        "neighbour", service, "migratepages", NEIGHBOUR_SERVICE_MB, neighbour_mb=NEIGHBOUR_MB
+    )
+    return _in_loops(scene, _owners)
 
 
 # MiB of the neighbour, which move, and of the values of the server, which stay.
