@@ -70,8 +70,9 @@ def cut(pid: int, threads: int) -> str:
     plan = planning.make_plan("0", "1")
     lines = []
     with Process(pid) as process:
-        limit = window_bytes(on_node(process, 0), threads)
-        there = spans(process.mappings(), plan.moving, process.can_scan())
+        resident, hugetlb = process.resident()
+        limit = window_bytes(resident, threads)
+        there = spans(process.mappings(hugetlb > 0), plan.moving, process.can_scan())
         for window in windows(process, there, lambda: limit, plan.grain):
             parts = (f"{start:x}:{end:x}:{window.page_size}" for start, end in window.parts)
             lines.append(" ".join(parts))

@@ -14,7 +14,7 @@ import pytest
 from pagehaul.errors import PagehaulError
 from pagehaul.move import addrspace
 from pagehaul.move.addrspace import Kind, Process
-from pagehaul.move.mappings import BASE_PAGE, Mapping, parse_numa_maps
+from pagehaul.move.mappings import BASE_PAGE, Mapping, parse_maps, parse_numa_maps
 
 MAPS = """\
 1000-3000 r-xp 00000000 fe:00 5 /a file N0=77
@@ -49,10 +49,23 @@ def test_pages_of_the_kernel_are_known_by_name(name: str) -> None:
     ]
 
 
-def test_bytes_on_nodes() -> None:
+def test_nobody_knows_where_pages_of_maps_are() -> None:
+    maps = [
+        "1000-3000 rw-p 00000000 00:00 0 ",
+        "4000-5000 r-xp 00000000 00:00 0                          [vdso]",
+        "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]",
+    ]
+    found = list(parse_maps(maps))
+    assert [each.of_kernel for each in found] == [False, True, True]
+    assert found[0] == Mapping(0x1000, 0x3000, BASE_PAGE, None)
+    assert found[0].may_be_on((0,)) and not found[1].may_be_on((0, 1))
+    assert found[0].only_node is None
+
+
+def test_whether_pages_may_be_on_nodes() -> None:
     mapping = Mapping(0, 1, 4096, {0: 1, 2: 10, 3: 100})
-    assert mapping.bytes_on((0, 3)) == 101
-    assert mapping.bytes_on((1,)) == 0
+    assert mapping.may_be_on((1, 3))
+    assert not mapping.may_be_on((1,))
 
 
 @pytest.fixture
@@ -135,7 +148,8 @@ def test_no_such_process() -> None:
         Process(4194305)
 
 
-def test_process_that_ends() -> None:
+@pytest.mark.parametrize("look", [False, True])
+def test_process_that_ends(look: bool) -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     with Process(child.pid) as process:
         assert process.alive()
@@ -143,22 +157,25 @@ def test_process_that_ends() -> None:
         child.wait()
         assert not process.alive()
         with pytest.raises(PagehaulError, match=f"no process {child.pid}: it has ended"):
-            process.mappings()
+            process.mappings(look)
         mapping = Mapping(0x1000, 0x2000, BASE_PAGE, {})
         assert list(process.present(mapping)) == []
 
 
-def test_zombie_and_kernel_thread(tmp_path: Path) -> None:
+@pytest.mark.parametrize("look", [False, True])
+def test_zombie_and_kernel_thread(look: bool, tmp_path: Path) -> None:
     for pid, state, why in ((7, "S", "no memory of its own"), (8, "Z", "has ended")):
         directory = tmp_path / str(pid)
         directory.mkdir()
         (directory / "numa_maps").write_text("")
+        (directory / "maps").write_text("")
         (directory / "stat").write_text(f"{pid} (a) b) {state} 1 1\n")
         with Process(pid, tmp_path) as process, pytest.raises(PagehaulError, match=why):
-            process.mappings()
+            process.mappings(look)
 
 
-def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("look", [False, True])
+def test_no_permission(look: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "9").mkdir()
     with Process(9, tmp_path) as process:
 
@@ -167,4 +184,4 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(process, "_open", refuse)
         with pytest.raises(PagehaulError, match="no permission to look into process 9"):
-            process.mappings()
+            process.mappings(look)

@@ -153,9 +153,10 @@ def outcome_is(
     mappings = [Mapping(0x10000000, 0x10000000 + MB, BASE_PAGE, {0: MB})]
     window = Window(Kind.BASE, BASE_PAGE, ((0x10000000, 0x10000000 + MB),))
     monkeypatch.setattr(MovePages, "probe", lambda self: None)
-    line = f"10000000 default heap N0={MB // BASE_PAGE} kernelpagesize_kB={BASE_PAGE >> 10}"
+    # Half of it is what is still there after a signal.
+    line = f"10000000 default heap N0={MB // 2 // BASE_PAGE} kernelpagesize_kB={BASE_PAGE >> 10}"
     monkeypatch.setattr(Process, "numa_maps", lambda self: iter([line]))
-    monkeypatch.setattr(Process, "mappings", lambda *args: iter(mappings))
+    monkeypatch.setattr(Process, "mappings", lambda *_, **__: iter(mappings))
     monkeypatch.setattr(work, "windows", lambda *args: iter([window]))
     monkeypatch.setattr(Relocator, "move_window", move_window)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from pagehaul.move.addrspace import Process
+from pagehaul.move.frames import Frames
 from pagehaul.move.mappings import BASE_PAGE, Mapping, spans
 from pagehaul.move.movepages import Addresses, MovePages, Status
 from pagehaul.move.pace import Pace
@@ -89,6 +90,7 @@ def process(tmp_path: Path, mappings: Iterable[tuple[int, int, int]]) -> None:
 def move(tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> Part:
     """Move all of the process to node 1."""
     monkeypatch.setattr("fcntl.ioctl", kernel.scan)
+    monkeypatch.setattr(Frames, "find", lambda: None)
     monkeypatch.setattr(MovePages, "probe", lambda self: None)
     monkeypatch.setattr(MovePages, "query", lambda self, addresses: kernel.query(addresses))
     monkeypatch.setattr(MovePages, "move", lambda self, *args: kernel.move(*args))
@@ -209,6 +211,9 @@ def test_what_is_searched_together() -> None:
     assert list(spans(near, (0,), wide=True)) == mappings((0, 10, {0: 13, 1: 1}))
     assert list(spans(near, (1,), wide=True)) == mappings((2, 3, {0: 7, 1: 1}))
     assert near[0].node_bytes == {0: 5}
+    # Where nobody has looked, pages may be anywhere.
+    mixed = [near[0], Mapping(2 * MB, 3 * MB, BASE_PAGE, None), near[2]]
+    assert list(spans(mixed, (0,), wide=True)) == [Mapping(0, 10 * MB, BASE_PAGE, None)]
     # Pages elsewhere are not searched, but for a few.
     other = mappings((0, 1, {0: 1}), (1, 500, {1: 9}), (500, 501, {0: 1}))
     assert list(spans(other, (0,), wide=True)) == [other[0], other[2]]

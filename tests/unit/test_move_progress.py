@@ -43,12 +43,12 @@ def test_lines_of_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
         "seconds": 0.0,
         "pid": 7,
         "processes": 1,
-        "found_bytes": 8192,
+        "resident_bytes": 8192,
         "moved_bytes": 0,
         "gone_bytes": 0,
         "left_bytes": 0,
     }
     last = lines[-1]
-    assert (last["pid"], last["processes"], last["found_bytes"]) == (8, 2, 8292)
+    assert (last["pid"], last["processes"], last["resident_bytes"]) == (8, 2, 8292)
     assert (last["moved_bytes"], last["gone_bytes"], last["left_bytes"]) == (1000, 100, 200)
     assert last["seconds"] == 1.0

@@ -18,7 +18,7 @@ from pagehaul.cli import main, move
 from pagehaul.errors import NoProcessError, PagehaulError, UsageError
 from pagehaul.move import planning, tiers, work
 from pagehaul.move.addrspace import Kind, Process
-from pagehaul.move.mappings import BASE_PAGE
+from pagehaul.move.mappings import BASE_PAGE, Mapping
 from pagehaul.move.movepages import MovePages
 from pagehaul.move.outcome import Outcome
 from pagehaul.move.pace import Pace
@@ -43,7 +43,7 @@ class World:
         monkeypatch.setattr(planning, "parse_nodes", lambda text, what: (int(text),))
         monkeypatch.setattr(move, "Selection", functools.partial(Selection, proc=proc))
         monkeypatch.setattr(Process, "can_scan", lambda process: True)
-        monkeypatch.setattr(Process, "mappings", lambda *args: iter(()))
+        monkeypatch.setattr(Process, "mappings", lambda *_, **__: iter(()))
         monkeypatch.setattr(Process, "numa_maps", lambda process: self._numa_maps(process))
         monkeypatch.setattr(MovePages, "_call", lambda *args: 0)
         monkeypatch.setattr(work, "windows", self._windows)
@@ -289,14 +289,13 @@ def test_who_was_not_named_may_end_or_be_the_kernels(
     world.start(TWO, parent=ONE)
     world.start(THREE, parent=ONE)
     world.becomes[TWO] = fail(errno.ESRCH)
-    original = Process.numa_maps
 
-    def numa_maps(process: Process) -> object:
+    def mappings(process: Process, look: bool) -> Iterator[Mapping]:
         if process.pid == THREE:
             raise process._no_memory()
-        return original(process)
+        return iter(())
 
-    monkeypatch.setattr(Process, "numa_maps", numa_maps)
+    monkeypatch.setattr(Process, "mappings", mappings)
     assert moves("--tree", str(ONE), "0", "1", "--json") == 0
     processes = json.loads(capsys.readouterr().out)["processes"]
     assert [each["ended"] for each in processes] == [False, True, True]
@@ -343,6 +342,7 @@ def test_a_signal_ends_it_with_the_account_of_all(
 
     def interrupt() -> Outcome:
         os.kill(os.getpid(), number)
+        world.on_node_0[TWO] -= MB
         return Outcome(moved=MB)
 
     world.becomes[TWO] = interrupt

@@ -10,7 +10,7 @@ import itertools
 import os
 import select
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TextIO
@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from pagehaul.errors import NoProcessError, PagehaulError
 from pagehaul.host.nodes import parse_list
-from pagehaul.move.mappings import BASE_PAGE, Mapping, parse_numa_maps
+from pagehaul.move.frames import Entries, read_entries
+from pagehaul.move.mappings import BASE_PAGE, Mapping, parse_maps, parse_numa_maps
 from pagehaul.move.movepages import Addresses
 from pagehaul.move.selection import has_ended
 
@@ -139,12 +140,10 @@ class Process:
             return NoMemoryError(f"{what}: it has no memory of its own")
         return NoProcessError(f"{what}: it has ended")
 
-    def _status_field(self, field: str) -> str | None:
-        for line in self._read("status").splitlines():
-            name, _, value = line.partition(":")
-            if name == field:
-                return value.strip()
-        return None
+    def status(self) -> dict[str, str]:
+        """Return the fields of /proc/PID/status."""
+        lines = (line.partition(":") for line in self._read("status").splitlines())
+        return {name: value.strip() for name, _, value in lines}
 
     def alive(self) -> bool:
         """Whether the process still has its memory (a zombie has not)."""
@@ -155,9 +154,17 @@ class Process:
             return False
         return not has_ended(text)
 
+    def resident(self) -> tuple[int, int]:
+        """Return about how many bytes the process has in memory, and those of hugetlb pages."""
+        status = self.status()
+        rss, hugetlb = (
+            int(status.get(field, "0 kB").split()[0]) << 10 for field in ("VmRSS", "HugetlbPages")
+        )
+        return rss + hugetlb, hugetlb
+
     def allowed_nodes(self) -> tuple[int, ...] | None:
         """Nodes that the process's cpuset permits; None where the kernel does not say."""
-        text = self._status_field("Mems_allowed_list")
+        text = self.status().get("Mems_allowed_list")
         return parse_list(text) if text else None
 
     def name(self) -> str:
@@ -204,13 +211,19 @@ class Process:
             raise self._no_memory()
         return itertools.chain((first,), lines)
 
-    def mappings(self, numa_maps: Iterable[str] | None = None) -> Iterator[Mapping]:
-        """Read the mappings with pages in memory, ascending, one at a time.
+    def mappings(self, look: bool) -> Iterator[Mapping]:
+        """Read the mappings, ascending, one at a time.
 
-        `numa_maps` are lines that were read before. Raises as numa_maps() does.
+        With `look` only those with pages in memory, and with where these are; else all of them, of
+        a process without hugetlb pages. Raises as numa_maps() does.
         """
-        lines = self.numa_maps() if numa_maps is None else numa_maps
-        return parse_numa_maps(lines, self._lines("maps"))
+        if look:
+            return parse_numa_maps(self.numa_maps(), self._lines("maps"))
+        lines = self._lines("maps")
+        first = next(lines, "")
+        if not first.strip():
+            raise self._no_memory()
+        return parse_maps(itertools.chain((first,), lines))
 
     def present(self, mapping: Mapping) -> Iterator[Regions]:
         """Present parts of `mapping`, ascending; nothing when the process has ended."""
@@ -225,6 +238,17 @@ class Process:
                 yield from self._read_pagemap(mapping)
         except (NoProcessError, ProcessLookupError):
             return
+
+    def entries(self, start: int, end: int) -> Entries:
+        """Return what pagemap says of the base pages of [start, end), after can_scan()."""
+        return read_entries(self._pagemap, start, end)
+
+    def same_memory(self) -> bool:
+        """Whether the process still has the memory that was searched first.
+
+        It has another one after it has executed another program.
+        """
+        return self._pagemap < 0 or len(os.pread(self._pagemap, 8, 0)) == 8
 
     def can_scan(self) -> bool:
         """Whether the kernel has PAGEMAP_SCAN, which takes no time for what is not there.

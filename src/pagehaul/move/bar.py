@@ -41,9 +41,9 @@ class Bar(Progress):
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def begin(self, pid: int, found: int) -> None:
+    def begin(self, pid: int, resident: int) -> None:
         """See Progress."""
-        self._total += found
+        self._total += resident
         self._bar.update(self._task, description=f"moving {pid}", total=self._total)
 
     def settle(self, outcome: Outcome) -> None:

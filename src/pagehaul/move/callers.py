@@ -1,19 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Several callers of move_pages(2) at the same time, each with windows of its own."""
 
+import contextlib
+import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 
+from pagehaul.move.batch import Batch
 from pagehaul.move.outcome import Outcome
 from pagehaul.move.pace import Pace
-from pagehaul.move.relocate import Batch, Relocator
+from pagehaul.move.relocate import Relocator
 from pagehaul.move.stop import Stop
 from pagehaul.move.windows import Window
 
 # Seconds before pages that were busy are tried again, once all others have moved: I/O and reclaim
 # hold a page for a moment only.
 _BUSY_PAUSES = (0.02, 0.1, 0.5)
+
+
+# Of malloc.h. The library gives memory back to the kernel that is freed in larger pieces than this,
+# and the next array of a window would fault in each of its pages again.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BYTES = 32 << 20
+
+# Seconds that Python lets one thread run before another one: windows need it for less.
+_TURN_S = 0.0002
+
+
+def prepare() -> None:
+    """Set up this process for threads that each need arrays for a short time, again and again."""
+    sys.setswitchinterval(_TURN_S)
+    with contextlib.suppress(AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for which in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
+            mallopt(which, _KEPT_BYTES)
 
 
 def relocate(

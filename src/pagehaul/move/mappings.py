@@ -13,7 +13,7 @@ BASE_PAGE = mmap.PAGESIZE
 _SMALL_GAP = 1 << 20
 
 # Mappings of pages that belong to the kernel, and can never move.
-_OF_KERNEL = ("[vdso]", "[uprobes]")
+_OF_KERNEL = ("[vdso]", "[vsyscall]", "[uprobes]")
 
 # Fields of numa_maps. In the name of a file, a space is written as \040.
 _FIELDS = re.compile(r" (?:N(\d+)=(\d+)|kernelpagesize_kB=(\d+))")
@@ -21,21 +21,27 @@ _FIELDS = re.compile(r" (?:N(\d+)=(\d+)|kernelpagesize_kB=(\d+))")
 
 @dataclass(frozen=True)
 class Mapping:
-    """One mapping (VMA) with pages in memory; without `node_bytes` they are the kernel's."""
+    """One mapping (VMA); with empty `node_bytes` its pages are the kernel's."""
 
     start: int
     end: int
     page_size: int  # bytes; of hugetlb pages, else the base page's
-    node_bytes: dict[int, int]  # bytes in memory on each node
+    node_bytes: dict[int, int] | None  # bytes in memory on each node, None if nobody has looked
 
     @property
     def only_node(self) -> int | None:
-        """The node that all of its pages were on, None if there are several."""
-        return next(iter(self.node_bytes)) if len(self.node_bytes) == 1 else None
+        """The node that all of its pages were on, None if there are several, or if unknown."""
+        nodes = self.node_bytes or {}
+        return next(iter(nodes)) if len(nodes) == 1 else None
 
-    def bytes_on(self, nodes: Iterable[int]) -> int:
-        """Bytes of this mapping on `nodes`."""
-        return sum(self.node_bytes.get(node, 0) for node in nodes)
+    @property
+    def of_kernel(self) -> bool:
+        """Whether its pages are the kernel's."""
+        return self.node_bytes is not None and not self.node_bytes
+
+    def may_be_on(self, nodes: Iterable[int]) -> bool:
+        """Whether some of its pages are on `nodes`, as far as is known."""
+        return self.node_bytes is None or any(self.node_bytes.get(node, 0) for node in nodes)
 
 
 def parse_numa_maps(numa_maps: Iterable[str], maps: Iterable[str]) -> Iterator[Mapping]:
@@ -59,6 +65,15 @@ def parse_numa_maps(numa_maps: Iterable[str], maps: Iterable[str]) -> Iterator[M
             yield Mapping(start, high, size, {})
         elif pages:
             yield Mapping(start, high, size, {node: n * size for node, n in pages.items()})
+
+
+def parse_maps(maps: Iterable[str]) -> Iterator[Mapping]:
+    """Read lines of /proc/PID/maps of a process without hugetlb pages.
+
+    Nothing says where the pages are. But a line of numa_maps takes the kernel a look at each page.
+    """
+    for low, high, of_kernel in _bounds(maps):
+        yield Mapping(low, high, BASE_PAGE, {} if of_kernel else None)
 
 
 def _bounds(maps: Iterable[str]) -> Iterator[tuple[int, int, bool]]:
@@ -102,23 +117,28 @@ def spans(mappings: Iterable[Mapping], nodes: Iterable[int], wide: bool) -> Iter
     empty = True  # no pages lie between the run and here
     fence = False  # pages of the kernel do
     for mapping in mappings:
-        if not mapping.bytes_on(wanted):
+        if not mapping.may_be_on(wanted):
             empty = False
-            fence |= not mapping.node_bytes
+            fence |= mapping.of_kernel
             continue
         if run is not None and (
             run.page_size == mapping.page_size == BASE_PAGE
             and not fence
             and ((wide and empty) or mapping.start - run.end <= _SMALL_GAP)
         ):
-            held = run.node_bytes
-            for node, size in mapping.node_bytes.items():
-                held[node] = held.get(node, 0) + size
+            held = _sum(run.node_bytes, mapping.node_bytes)
             run = Mapping(run.start, mapping.end, BASE_PAGE, held)
         else:
             if run is not None:
                 yield run
-            run = Mapping(mapping.start, mapping.end, mapping.page_size, dict(mapping.node_bytes))
+            run = mapping
         empty, fence = True, False
     if run is not None:
         yield run
+
+
+def _sum(one: dict[int, int] | None, other: dict[int, int] | None) -> dict[int, int] | None:
+    """Add up bytes on nodes; None where one of them is not known."""
+    if one is None or other is None:
+        return None
+    return {node: one.get(node, 0) + other.get(node, 0) for node in one | other}

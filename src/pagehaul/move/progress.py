@@ -23,8 +23,8 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def begin(self, pid: int, found: int) -> None:
-        """Go on to process `pid`, of which `found` is to move."""
+    def begin(self, pid: int, resident: int) -> None:
+        """Go on to process `pid`, which has about `resident` in memory."""
 
     def settle(self, outcome: Outcome) -> None:
         """Add what became of some pages."""
@@ -38,17 +38,17 @@ class JsonLines(Progress):
         self._last = self._started
         self._processes = 0
         self._pid = 0
-        self._found = 0
+        self._resident = 0
         self._total = Outcome()
 
     def __exit__(self, *_: object) -> None:
         self._write("end")
 
-    def begin(self, pid: int, found: int) -> None:
+    def begin(self, pid: int, resident: int) -> None:
         """See Progress."""
         self._pid = pid
         self._processes += 1
-        self._found += found
+        self._resident += resident
         self._write("process")
 
     def settle(self, outcome: Outcome) -> None:
@@ -64,7 +64,7 @@ class JsonLines(Progress):
             "seconds": round(self._last - self._started, 3),
             "pid": self._pid,
             "processes": self._processes,
-            "found_bytes": self._found,
+            "resident_bytes": self._resident,
             "moved_bytes": self._total.moved,
             "gone_bytes": self._total.gone,
             "left_bytes": self._total.left.total(),

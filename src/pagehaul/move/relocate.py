@@ -7,13 +7,14 @@ together, but an address whose folio it has already collected ends the list (EBU
 once, although nothing but PAGEMAP_SCAN says where a large folio begins, and that for huge pages
 alone. Where it says nothing, addresses are passed by falling alignment: of the multiples of a
 folio's size one lies in the folio, so that the pass of that alignment moves it whole; its other
-pages are then found on their new node and skipped.
+pages are then found on their new node and skipped. Where only base pages were found, those of the
+next window are named at once, until a call refuses one.
 
-To ask where a page is takes the kernel a quarter of the time that one CPU needs to move it, and
-nobody helps with that. It is asked only where nothing else tells: before a move unless all pages of
-the mapping were on the one FROM node, and no node is neither FROM nor TO; afterwards of all pages
-but those of calls that returned 0. Of other calls the status array only says why a page stayed: the
-kernel leaves it unwritten when a list fails.
+To ask where pages are takes the kernel a quarter of the time that one CPU needs to move them, and
+nobody helps with that. It is asked only where nothing else tells: before a move unless `locate`
+knows, or all pages of the mapping were on the one FROM node and no node is neither FROM nor TO;
+afterwards of all pages but those of calls that returned 0. Of other calls the status array only
+says why a page stayed: the kernel leaves it unwritten when a list fails.
 """
 
 import errno
@@ -21,21 +22,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from pagehaul.move.addrspace import Kind
+from pagehaul.move.batch import Batch, Index
 from pagehaul.move.calls import Calls
 from pagehaul.move.mappings import BASE_PAGE
 from pagehaul.move.movepages import UNWRITTEN, Addresses, PageMover, Status
 from pagehaul.move.outcome import Outcome
 from pagehaul.move.stop import Stop
 from pagehaul.move.windows import STAY, Plan, Window, is_one_of
-
-Index = npt.NDArray[np.intp]
 
 # A node is full when this many calls in a row answer ENOMEM and move nothing: one alone can come
 # from a large folio that found no huge page over there and could not be split.
@@ -45,65 +44,31 @@ _FULL_AFTER = 4
 _FEW_BUSY_BYTES = 64 << 20
 
 
-@dataclass
-class Batch:
-    """Pages to move and what is known of them.
-
-    `cause` is an errno, 0 where none was given; `arrived` says which pages are known to be on their
-    target; `clean` says that no call failed to move a page.
-    """
-
-    addresses: Addresses
-    home: Status
-    targets: Status
-    page_size: int
-    cause: Status
-    clean: bool = True
-    arrived: npt.NDArray[np.bool_] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Know of no page yet."""
-        self.arrived = np.zeros(len(self.addresses), np.bool_)
-
-    def select(self, chosen: npt.NDArray[np.bool_]) -> "Batch":
-        """Return a batch of some of the pages."""
-        return Batch(
-            self.addresses[chosen],
-            self.home[chosen],
-            self.targets[chosen],
-            self.page_size,
-            self.cause[chosen],
-            self.clean,
-        )
-
-    @property
-    def size(self) -> int:
-        """Bytes of all pages."""
-        return len(self.addresses) * self.page_size
-
-    @property
-    def everything(self) -> Index:
-        """The index of every page."""
-        return np.arange(len(self.addresses))
-
-
 class Relocator:
     """Moves windows; `move_window()` may be called by several threads at once.
 
     It ends when its own `stop` is set, or the `stop` that it is given, which others may share.
-    `calls` says how much a call may be given.
+    `calls` says how much a call may be given. `locate`, if there is something that knows better
+    than the kernel is asked, tells the nodes of a window's pages, UNWRITTEN for some.
     """
 
     def __init__(
-        self, mover: PageMover, plan: Plan, stop: Stop | None = None, calls: Calls | None = None
+        self,
+        mover: PageMover,
+        plan: Plan,
+        stop: Stop | None = None,
+        calls: Calls | None = None,
+        locate: Callable[[Window], Status | None] = lambda window: None,
     ) -> None:
         self._mover = mover
+        self._locate = locate
         self._plan = plan
         self._calls = calls or Calls()
         self._full: set[tuple[int, int]] = set()  # (node, page size) without room
         self._vain: Counter[tuple[int, int]] = Counter()  # calls in a row that found no room
         self._busy: list[Batch] = []  # what to try again
         self._many_busy = False
+        self._base_pages = False  # no larger folios were found where it was looked last
         self._lock = threading.Lock()  # of the two above
         self.stop = Stop(stop)
 
@@ -176,9 +141,14 @@ class Relocator:
 
     def _home(self, window: Window, addresses: Addresses) -> Status:
         """Return the nodes of pages; they need not be asked for where only one is possible."""
-        if window.home is None or not self._plan.complete:
+        if window.home is not None and self._plan.complete:
+            return np.full(len(addresses), window.home, np.int32)
+        home = self._locate(window)
+        if home is None:
             return self._mover.query(addresses)
-        return np.full(len(addresses), window.home, np.int32)
+        unknown = np.flatnonzero(home == UNWRITTEN)
+        home[unknown] = self._mover.query(addresses[unknown])
+        return home
 
     def _move_again(self, batch: Batch) -> Outcome:
         batch.cause[:] = 0
@@ -276,6 +246,18 @@ class Relocator:
 
     def _move_unknown_folios(self, batch: Batch, index: Index, node: int) -> None:
         """Move base pages that may belong to folios of any size; see the top of this file."""
+        at_once = self._base_pages
+        if at_once:
+            self._move_each(batch, index, node, BASE_PAGE)
+            left = index[~batch.arrived[index]]
+            if not len(left):
+                return
+            # Pages of a folio that was named before are refused, though they move with it.
+            self._base_pages = False
+            index = self._still_home(batch, left)
+            batch.cause[index] = 0
+            if not len(index):
+                return
         addresses = batch.addresses[index]
         alignment = addresses & (~addresses + np.uint64(1))
         # One page of each huge-page-sized piece goes first, and shows how large folios are here.
@@ -288,6 +270,8 @@ class Relocator:
         largest = self._largest_folio(batch, index[heads], node)
         rest = index[~heads]
         if largest == BASE_PAGE:
+            # What was refused when all were named at once may be what nobody can move.
+            self._base_pages = not at_once
             self._move_each(batch, rest, node, BASE_PAGE)
             return
         rest = self._still_home(batch, rest)
@@ -374,6 +358,9 @@ class Relocator:
         return home.reshape(-1, pages)
 
     def _account(self, batch: Batch) -> Outcome:
+        if batch.arrived.all():
+            self._set_aside(batch, batch.select(~batch.arrived))
+            return Outcome(moved=batch.size)
         now = batch.targets.copy()
         unknown = np.flatnonzero(~batch.arrived)
         now[unknown] = self._mover.query(batch.addresses[unknown])

@@ -44,36 +44,26 @@ class Part:
 
     pid: int
     name: str = ""
-    on_nodes: dict[int, int] = field(default_factory=dict)  # at the last look
+    on_nodes: dict[int, int] = field(default_factory=dict)  # of what is only counted
     outcome: Outcome = field(default_factory=Outcome)
     seconds: float = 0.0  # of searching and moving
     looks: int = 0
-    cut_short: bool = False  # something ended the moving before all was tried
+    untried: int = 0  # because something ended the moving before all was tried
     ended: bool = False  # the process
     error: PagehaulError | None = None
     _before: int = 0  # moved or gone before the last look
 
-    def look(self, on_nodes: dict[int, int]) -> None:
-        """Begin with the pages on the FROM nodes now; those that stayed are tried again."""
+    def begin(self) -> None:
+        """Begin to look for what is on the FROM nodes now; what stayed is tried again."""
         self.looks += 1
-        self.on_nodes = on_nodes
         self.outcome.left = Counter()
+        self.untried = 0
         self._before = self.outcome.settled
 
     @property
     def found(self) -> int:
-        """What was to move: at the first look, and what has come since."""
-        return self._before + sum(self.on_nodes.values())
-
-    @property
-    def untried(self) -> int:
-        """What was found, and not tried because something came between."""
-        return self.unseen if self.cut_short else 0
-
-    @property
-    def unseen(self) -> int:
-        """Bytes that were found and are in no outcome: gone, once all was tried."""
-        return max(self.found - self.outcome.settled, 0)
+        """What was on the FROM nodes when it was looked for."""
+        return sum(self.on_nodes.values()) or self.outcome.settled + self.untried
 
     def quiet(self, move_all: bool) -> bool:
         """Whether the last look found nothing to move, and nothing that should have moved."""

@@ -2,15 +2,19 @@
 """Moving the pages of one process after the other."""
 
 import errno
+import os
 import time
-from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
 
 from pagehaul.errors import NoProcessError, PagehaulError
 from pagehaul.host.nodes import format_nodes
-from pagehaul.move.addrspace import NoMemoryError, Process
-from pagehaul.move.callers import relocate
-from pagehaul.move.mappings import bytes_by_node, spans
-from pagehaul.move.movepages import MovePages
+from pagehaul.move.addrspace import Kind, NoMemoryError, Process
+from pagehaul.move.callers import prepare, relocate
+from pagehaul.move.frames import Frames
+from pagehaul.move.mappings import BASE_PAGE, bytes_by_node, spans
+from pagehaul.move.movepages import MovePages, Status
 from pagehaul.move.outcome import Outcome
 from pagehaul.move.pace import Pace
 from pagehaul.move.progress import Progress
@@ -18,13 +22,24 @@ from pagehaul.move.relocate import Relocator
 from pagehaul.move.report import Part, Report, Request
 from pagehaul.move.selection import Identity, Selection, read_stat
 from pagehaul.move.stop import SignalStop, Stop
-from pagehaul.move.windows import Plan, windows
+from pagehaul.move.windows import Plan, Window, windows
 
-# Lines of numa_maps that are kept from the look at a process until its pages move.
-_MOST_KEPT = 4096
+# Base pages of a part from which on pagemap is read for it.
+_PART_PAGES = 32
 
 # Seconds between two looks at processes that are watched.
 _WATCH_S = 1.0
+
+
+def _lost(process: Process, resident: int) -> int:
+    """Return how many of the `resident` bytes the process has no longer in memory, about."""
+    if not process.same_memory():
+        return resident
+    lost = resident - process.resident()[0]
+    cpus = os.cpu_count() or 1
+    # The kernel counts on each CPU, and until there are so many pages, nobody else sees it.
+    unseen = max(32, 2 * cpus) * cpus * BASE_PAGE
+    return lost if lost > unseen else 0
 
 
 def _check_cpuset(process: Process, plan: Plan) -> None:
@@ -85,12 +100,12 @@ def _probe(request: Request, process: Process) -> MovePages:
     return mover
 
 
-def _keep(lines: Iterator[str], kept: list[str]) -> Iterator[str]:
-    """Yield `lines`, and add them to `kept`, one more than may be kept at most."""
-    for line in lines:
-        if len(kept) <= _MOST_KEPT:
-            kept.append(line)
-        yield line
+def _locate(process: Process, frames: Frames | None, window: Window) -> Status | None:
+    """Return the nodes of a window's pages; None where the kernel is sooner asked for them."""
+    few = window.size // BASE_PAGE < _PART_PAGES * len(window.parts)
+    if frames is None or window.kind is not Kind.BASE or few:
+        return None
+    return np.concatenate([frames.nodes(process.entries(*part)) for part in window.parts])
 
 
 class Work:
@@ -107,6 +122,7 @@ class Work:
         self._selection = selection
         self._pace = pace
         self._progress = progress
+        self._frames = Frames.find()
 
     def count(self, stop: SignalStop) -> None:
         """Look what is on the FROM nodes, and move nothing."""
@@ -121,6 +137,7 @@ class Work:
         With `watch`, go on so many seconds, or until a look finds nothing on the FROM nodes that
         is to move. When `stop` is set, what the kernel has begun ends, and nothing more begins.
         """
+        prepare()
         end = time.monotonic() + (watch or 0.0)
         while True:
             visited = self._all_once(stop)
@@ -154,9 +171,11 @@ class Work:
         named = identity in self._selection.named
         try:
             with Process(identity.pid, self._selection.proc) as process:
-                lines = self._look(process, identity, part)
-                if not dry:
-                    self._move(process, part, stop, lines)
+                self._begin(process, identity, part)
+                if dry:
+                    part.on_nodes = self._on_nodes(process)
+                else:
+                    self._move(process, part, stop)
         except NoProcessError as exc:
             part.ended = True
             # One that ends later was moved before; one that nobody named may end at any time.
@@ -171,49 +190,64 @@ class Work:
             part.error = exc
         return part
 
-    def _look(self, process: Process, identity: Identity, part: Part) -> list[str] | None:
-        """Find out how much the process has on the FROM nodes.
-
-        Return the lines of numa_maps, for which the kernel looks at every page; None when there
-        are too many to be kept.
-        """
+    def _begin(self, process: Process, identity: Identity, part: Part) -> None:
         stat = read_stat(identity.pid, self._selection.proc)
         if stat is None or stat.born != identity.born or not process.exists():
             raise NoProcessError(f"there is no process {identity.pid}: it has ended")
-        started = time.monotonic()
         _check_cpuset(process, self.request.plan)
         part.name = process.name()
-        kept: list[str] = []
-        lines = _keep(process.numa_maps(), kept)
-        part.look(bytes_by_node(lines, self.request.plan.moving))
-        part.seconds += time.monotonic() - started
-        return kept if len(kept) <= _MOST_KEPT else None
+        part.begin()
 
-    def _move(self, process: Process, part: Part, stop: Stop, numa_maps: list[str] | None) -> None:
+    def _on_nodes(self, process: Process) -> dict[int, int]:
+        """Return the bytes on each of the FROM nodes, for which the kernel looks at every page."""
+        return bytes_by_node(process.numa_maps(), self.request.plan.moving)
+
+    def _untried(self, process: Process, part: Part) -> int:
+        """Return the bytes on the FROM nodes of which no call has said why they stayed."""
+        try:
+            there = sum(self._on_nodes(process).values())
+        except PagehaulError:
+            return 0
+        return max(there - part.outcome.left.total(), 0)
+
+    def _move(self, process: Process, part: Part, stop: Stop) -> None:
         plan = self.request.plan
-        found = sum(part.on_nodes.values())
-        relocator = Relocator(_probe(self.request, process), plan, stop, self._pace.calls)
-        self._pace.begin(found, self.request.threads)
-        self._progress.begin(process.pid, found)
-        there = spans(process.mappings(numa_maps), plan.moving, process.can_scan())
+        relocator = Relocator(
+            _probe(self.request, process),
+            plan,
+            stop,
+            self._pace.calls,
+            partial(_locate, process, self._frames),
+        )
+        resident, hugetlb = process.resident()
+        self._pace.begin(resident, self.request.threads)
+        self._progress.begin(process.pid, resident)
+        # One CPU would look at all pages before the first one moves. Callers ask where theirs are,
+        # which they do at the same time. Most of what is watched is where it should be.
+        mappings = process.mappings(look=hugetlb > 0 or part.looks > 1)
+        there = spans(mappings, plan.moving, process.can_scan())
         work = windows(process, there, self._pace.window_bytes, plan.grain)
+
+        before = part.outcome.settled
 
         def settle(outcome: Outcome) -> None:
             part.outcome.add(outcome)
             self._progress.settle(outcome)
 
         started = time.monotonic()
-        part.cut_short = True
+        cut_short = True
         try:
             relocate(relocator, work, self.request.threads, settle, self._pace)
-            part.cut_short = stop.is_set()
-            if not part.cut_short:
-                # Of what the process has freed, swapped out or given up by exec, a search finds
-                # nothing.
-                settle(Outcome(gone=part.unseen))
+            cut_short = stop.is_set()
+            if not cut_short:
+                # Pages that went before a search came to them are in no outcome yet.
+                most = resident - (part.outcome.settled - before)
+                settle(Outcome(gone=max(min(_lost(process, resident), most), 0)))
         except OSError as exc:
             raise _refusal(self.request, exc, process) from exc
         finally:
             part.seconds += time.monotonic() - started
+            if cut_short:
+                part.untried = self._untried(process, part)
         if not process.alive():
             raise NoProcessError(f"process {process.pid} ended while its pages were moved")

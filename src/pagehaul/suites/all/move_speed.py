@@ -3,6 +3,7 @@
 
 from pagehaul.guest import models
 from pagehaul.guest.machine import Guest
+from pagehaul.host import tools
 from pagehaul.suites import scripts
 from pagehaul.suites.outcomes import Outcome
 from pagehaul.suites.suite import Subject, Suite
@@ -15,6 +16,7 @@ _CPUS = 16
 
 
 def _work(subject: Subject) -> list[Outcome]:
+    tools.require("numactl")
     guest = Guest(cpus=_CPUS, memory_mb=_GUEST_MB, model=models.load(models.DEFAULT))
     words = [str(_MB), "base", "thp"]
     return scripts.run(subject, guest, "time_move.py", ["victim", "movewindows"], words)
