@@ -74,19 +74,8 @@ static bool scan_mapping(int pagemap, uint64_t start, uint64_t end, struct pages
 	return true;
 }
 
-static bool is_among(const struct mappings *mappings, uint64_t start)
-{
-	for (size_t i = 0; i < mappings->nr; i++)
-		if (mappings->starts[i] == start)
-			return true;
-	return false;
-}
-
-/*
- * Finds the pages of a process that are present, in the order of their addresses. With
- * @some only in those mappings, or in all others.
- */
-bool find_pages(pid_t pid, struct pages *pages, const struct mappings *some, bool others)
+/* Finds the pages of a process that are present, in the order of their addresses. */
+bool find_pages(pid_t pid, struct pages *pages)
 {
 	char path[64], *line = NULL;
 	size_t size = 0;
@@ -105,7 +94,7 @@ bool find_pages(pid_t pid, struct pages *pages, const struct mappings *some, boo
 
 		/* Pages of the kernel have names such as [vdso]. */
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) == 2 &&
-		    !strstr(line, "[v") && (!some || is_among(some, start) != others))
+		    !strstr(line, "[v"))
 			scan_mapping(pagemap, start, end, pages);
 	}
 	free(line);
@@ -113,31 +102,6 @@ bool find_pages(pid_t pid, struct pages *pages, const struct mappings *some, boo
 		fclose(maps);
 	if (pagemap >= 0)
 		close(pagemap);
-	return !failed();
-}
-
-/* Reads numa_maps; @mappings gets those whose pages were all on @node. */
-bool find_mappings(pid_t pid, unsigned long node, struct mappings *mappings)
-{
-	char path[64], only[32], *line = NULL;
-	size_t size = 0;
-	FILE *file;
-
-	mappings->nr = 0;
-	snprintf(path, sizeof(path), "/proc/%d/numa_maps", pid);
-	snprintf(only, sizeof(only), " N%lu=", node);
-	file = fopen(path, "r");
-	if (!file)
-		fail("cannot read %s: %s", path, strerror(errno));
-	while (file && getline(&line, &size, file) > 0 && mappings->nr < MAX_MAPPINGS) {
-		const char *found = strstr(line, " N");
-
-		if (found && !strncmp(found, only, strlen(only)) && !strstr(found + 1, " N"))
-			mappings->starts[mappings->nr++] = strtoull(line, NULL, 16);
-	}
-	free(line);
-	if (file)
-		fclose(file);
 	return !failed();
 }
 

@@ -103,7 +103,7 @@ static bool run_callers(const struct move *move)
 	struct part parts[MAX_CALLERS];
 	size_t first = 0;
 
-	if (!find_pages(move->pid, &pages, NULL, false) || !keep_on(move->pid, &pages, move->from))
+	if (!find_pages(move->pid, &pages) || !keep_on(move->pid, &pages, move->from))
 		return false;
 	for (unsigned long i = 0; i < move->callers; i++) {
 		size_t last = pages.nr * (i + 1) / move->callers;

@@ -28,8 +28,9 @@ struct work {
 	const struct move *move;
 	struct pages pages;
 	size_t window;			/* pages of one */
-	bool known;			/* all pages are on the old node */
+	struct frames *frames;
 	long flags;
+	atomic_bool base_pages;		/* no larger folios were found where it was looked last */
 	atomic_size_t next;		/* page of the next window */
 	pthread_mutex_t lock;		/* of what follows */
 	struct pages busy;		/* to be tried again */
@@ -146,6 +147,33 @@ static size_t largest_folio(struct window *window, const bool *is_head, void **h
 	return BASE_SIZE;
 }
 
+/*
+ * Names all pages, where the last ones were of base pages alone. Pages of a folio that was
+ * named before are refused, though they move with it. Keeps those that have not moved;
+ * returns whether there are any.
+ */
+static bool move_at_once(struct window *window)
+{
+	struct work *work = window->work;
+	size_t nr = 0;
+
+	window->chosen.nr = 0;
+	for (size_t i = 0; i < window->pages.nr; i++)
+		choose(window, i);
+	move_chosen(window);
+	for (size_t i = 0; i < window->pages.nr; i++) {
+		if (!window->arrived[i])
+			window->pages.addresses[nr++] = window->pages.addresses[i];
+	}
+	window->pages.nr = nr;
+	if (!nr)
+		return false;
+	work->base_pages = false;
+	memset(window->cause, 0, nr * sizeof(*window->cause));
+	memset(window->arrived, 0, nr * sizeof(*window->arrived));
+	return keep_on(work->move->pid, &window->pages, work->move->from) && window->pages.nr;
+}
+
 /* No two pages of a folio may be named at once: those of one alignment after the other. */
 static void move_rest(struct window *window, const bool *is_head, size_t largest)
 {
@@ -184,6 +212,7 @@ static void note_busy(struct window *window)
 
 static void move_window(struct work *work, struct pages pages)
 {
+	bool at_once = work->base_pages;
 	size_t nr = pages.nr, largest;
 	bool *is_head = calloc(nr, sizeof(*is_head));
 	void **heads = calloc(nr, sizeof(*heads));
@@ -197,10 +226,11 @@ static void move_window(struct work *work, struct pages pages)
 	if (!is_head || !heads || !window.cause || !window.arrived || !window.chosen.addresses ||
 	    !window.chosen.status || !window.index)
 		fail("out of memory");
-	else if ((work->known || keep_on(work->move->pid, &window.pages, work->move->from)) &&
-		 window.pages.nr) {
+	else if (keep_near(work->frames, &window.pages) && window.pages.nr &&
+		 (!at_once || move_at_once(&window))) {
 		nr = move_heads(&window, is_head, heads);
 		largest = largest_folio(&window, is_head, heads, nr);
+		work->base_pages = largest == BASE_SIZE && !at_once;
 		move_rest(&window, is_head, largest);
 		note_busy(&window);
 	}
@@ -265,26 +295,6 @@ static bool is_helped(pid_t pid)
 		       MPOL_MF_MOVE | MOVE_MT) == 0;
 }
 
-/* Mappings whose pages are all on the old node, and the others, of which each page is asked for. */
-static void move_first(struct work *work)
-{
-	static struct mappings mappings;
-	const struct move *move = work->move;
-	struct pages others = { .nr = 0 };
-
-	if (!find_mappings(move->pid, move->from, &mappings) ||
-	    !find_pages(move->pid, &work->pages, &mappings, false) ||
-	    !find_pages(move->pid, &others, &mappings, true))
-		return;
-	work->known = true;
-	if (move_all(work, work->pages.nr + others.nr)) {
-		free_pages(&work->pages);
-		work->pages = others;
-		work->known = false;
-		move_all(work, others.nr);
-	}
-}
-
 bool move_as_pagehaul(const struct move *move)
 {
 	static const long pauses_ms[TRIES] = { 20, 100, 500 };
@@ -293,7 +303,9 @@ bool move_as_pagehaul(const struct move *move)
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 	};
 
-	move_first(&work);
+	work.frames = open_frames(move->pid, move->from);
+	if (work.frames && find_pages(move->pid, &work.pages))
+		move_all(&work, work.pages.nr);
 	for (int try = 0; try < TRIES && work.busy.nr && !failed(); try++) {
 		sleep_ns(pauses_ms[try] * NS_OF_MS);
 		free_pages(&work.pages);
@@ -303,5 +315,6 @@ bool move_as_pagehaul(const struct move *move)
 	}
 	free_pages(&work.pages);
 	free_pages(&work.busy);
+	close_frames(work.frames);
 	return !failed();
 }

@@ -151,7 +151,7 @@ static bool repeat(const struct cell *cell, struct outcome *outcome)
 	struct pages pages = { .nr = 0 };
 	bool good;
 
-	if (!find_pages(cell->scene->target(), &pages, NULL, false) ||
+	if (!find_pages(cell->scene->target(), &pages) ||
 	    !keep_on(cell->scene->target(), &pages, cell->from) || !start_load(cell))
 		return false;
 	sleep_ns(WARM_NS);

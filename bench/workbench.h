@@ -124,18 +124,17 @@ struct pages {
 	size_t nr, room;
 };
 
-#define MAX_MAPPINGS	4096
-
-struct mappings {
-	uint64_t starts[MAX_MAPPINGS];
-	size_t nr;
-};
-
 bool add_pages(struct pages *pages, void *address, size_t more);
-bool find_pages(pid_t pid, struct pages *pages, const struct mappings *some, bool others);
-bool find_mappings(pid_t pid, unsigned long node, struct mappings *mappings);
+bool find_pages(pid_t pid, struct pages *pages);
 bool keep_on(pid_t pid, struct pages *pages, unsigned long node);
 void free_pages(struct pages *pages);
+
+/* frames.c: on which node a page is, by the number of its frame */
+struct frames;
+
+struct frames *open_frames(pid_t pid, unsigned long node);
+bool keep_near(struct frames *frames, struct pages *pages);
+void close_frames(struct frames *frames);
 
 /* way.c: how the pages of a process are moved */
 struct move {

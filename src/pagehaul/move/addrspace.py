@@ -36,8 +36,9 @@ _SCAN_REGIONS = 4096
 
 # Bytes in memory that one search finds at most. It looks at as many addresses, and at twice as many
 # after each search that finds little. A search holds the lock of the address space, and the first
-# pages can move when the first search has ended.
+# pages can move when the first search has ended, which is a short one.
 _SCAN_BYTES = 64 << 20
+_FIRST_SCAN_BYTES = 4 << 20
 
 # Without PAGEMAP_SCAN: entries of /proc/PID/pagemap read at once (8 bytes each).
 _PAGEMAP_ENTRIES = 1 << 18
@@ -280,10 +281,11 @@ class Process:
         return arg
 
     def _scan(self, mapping: Mapping) -> Iterator[Regions]:
-        start, step = mapping.start, _SCAN_BYTES
+        start, step = mapping.start, _FIRST_SCAN_BYTES
         while start < mapping.end:
             # At a multiple, so that few huge pages are cut.
-            end = min(mapping.end, start // _SCAN_BYTES * _SCAN_BYTES + step)
+            unit = min(step, _SCAN_BYTES)
+            end = min(mapping.end, start // unit * unit + step)
             arg = self._scan_arg(start, end)
             count = fcntl.ioctl(self._pagemap, _PAGEMAP_SCAN, arg, True)
             yield from _split_by_kind(self._found[:count])

@@ -10,6 +10,9 @@ from pagehaul.move.outcome import Outcome
 from pagehaul.move.stop import Stop
 from pagehaul.move.windows import window_bytes
 
+# Bytes of the first window of a process; each is twice as large as the one before, up to a limit.
+_FIRST_WINDOW = 4 << 20
+
 # Seconds of the rate that all callers together may be ahead of it.
 _AHEAD_S = 0.25
 
@@ -27,7 +30,7 @@ class Pace:
         self.calls = Calls(max_stall)
         self._smallest = smallest
         self._rate = rate
-        self._size = smallest
+        self._size = self._next = smallest
         self._free_at = 0.0  # time.monotonic() at which the rate allows the next window
         self._lock = threading.Lock()
 
@@ -37,10 +40,16 @@ class Pace:
         if self._rate is not None:
             self._size = min(self._size, int(self._rate * _AHEAD_S / threads))
         self._size = max(self._size, self._smallest)
+        self._next = max(_FIRST_WINDOW, self._smallest)
 
     def window_bytes(self) -> int:
-        """Size of the next window, in bytes."""
-        return self._size
+        """Size of the next window, in bytes.
+
+        The first ones are small: nothing moves until the first of them is known.
+        """
+        size = min(self._next, self._size)
+        self._next *= 2
+        return size
 
     def run(self, move: Callable[[], Outcome], stop: Stop) -> Outcome:
         """Call `move`, for a window, once its turn has come."""

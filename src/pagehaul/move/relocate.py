@@ -128,7 +128,9 @@ class Relocator:
         chosen = targets != STAY
         page_size = BASE_PAGE if window.kind is Kind.THP else window.page_size
         cause = np.zeros(len(addresses), np.int32)
-        batch = Batch(addresses, home, targets, page_size, cause).select(chosen)
+        batch = Batch(addresses, home, targets, page_size, cause)
+        if not chosen.all():
+            batch = batch.select(chosen)
         if window.kind is Kind.BASE:
             self._move_targets(batch, self._move_unknown_folios)
         else:
@@ -167,14 +169,14 @@ class Relocator:
         pages do not tell that a node is full.
         """
         destinations = np.array(self._plan.destinations, np.int32)
-        tried = np.zeros((len(batch.addresses), len(destinations)), np.bool_)
         pending = batch.everything if first is None else first
+        if self._plan.paired:
+            self._move_to_each(batch, move, pending)
+            return
+        tried = np.zeros((len(batch.addresses), len(destinations)), np.bool_)
         while len(pending):
             tried[pending] |= batch.targets[pending, None] == destinations
-            for node in np.flatnonzero(np.bincount(batch.targets[pending])).tolist():
-                move(batch, pending[batch.targets[pending] == node], node)
-            if self._plan.paired:
-                return
+            self._move_to_each(batch, move, pending)
             short = self._still_home(batch, pending[batch.cause[pending] == errno.ENOMEM])
             full = [(node, batch.page_size) in self._full for node in self._plan.destinations]
             others = ~(tried[short] | np.array(full))
@@ -182,6 +184,15 @@ class Relocator:
             pending = short[some]
             batch.cause[pending] = 0
             batch.targets[pending] = destinations[_take_turns(others[some])]
+
+    def _move_to_each(
+        self, batch: Batch, move: Callable[[Batch, Index, int], None], index: Index
+    ) -> None:
+        targets = batch.targets[index]
+        for node in self._plan.destinations:
+            here = targets == node
+            if here.any():
+                move(batch, index if here.all() else index[here], node)
 
     def _still_home(self, batch: Batch, index: Index) -> Index:
         now = self._mover.query(batch.addresses[index])
