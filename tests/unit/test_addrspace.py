@@ -173,9 +173,12 @@ def test_zombie_and_kernel_thread(look: bool, tmp_path: Path) -> None:
         directory.mkdir()
         (directory / "numa_maps").write_text("")
         (directory / "maps").write_text("")
+        (directory / "status").write_text("Name:\ta\n")
         (directory / "stat").write_text(f"{pid} (a) b) {state} 1 1\n")
         with Process(pid, tmp_path) as process, pytest.raises(PagehaulError, match=why):
             process.mappings(look)
+        with Process(pid, tmp_path) as process, pytest.raises(PagehaulError, match=why):
+            process.resident()
 
 
 @pytest.mark.parametrize("look", [False, True])

@@ -227,7 +227,7 @@ def test_text_names_what_stayed(
 def test_callers_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
     assert planning.default_threads(False) == 8
-    assert planning.default_threads(True) == 2
+    assert planning.default_threads(True) == 4
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 4})
     assert planning.default_threads(False) == 2
 

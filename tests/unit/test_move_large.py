@@ -83,7 +83,12 @@ def process(tmp_path: Path, mappings: Iterable[tuple[int, int, int]]) -> None:
                 "kernelpagesize_kB=4\n"
             )
             maps.write(f"{start:x}-{end:x} r-xp 00000000 fe:00 5        {name}\n")
-    for name, text in (("stat", PROC_STAT), ("comm", "large\n"), ("status", ""), ("pagemap", "")):
+    for name, text in (
+        ("stat", PROC_STAT),
+        ("comm", "large\n"),
+        ("status", "VmRSS:\t0 kB\n"),
+        ("pagemap", ""),
+    ):
         (directory / name).write_text(text)
 
 

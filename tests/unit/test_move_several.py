@@ -52,7 +52,11 @@ class World:
     def start(self, pid: int, size: int = MB, parent: int = 1, born: int = 5) -> None:
         (self.proc / str(pid)).mkdir(exist_ok=True)
         text = f"{pid} (name) S {parent} " + " ".join(["0"] * 17) + f" {born}\n"
-        for name, content in (("stat", text), ("comm", f"name{pid % 10}\n"), ("status", "")):
+        for name, content in (
+            ("stat", text),
+            ("comm", f"name{pid % 10}\n"),
+            ("status", "VmRSS:\t0 kB\n"),
+        ):
             (self.proc / str(pid) / name).write_text(content)
         self.on_node_0[pid] = size
 

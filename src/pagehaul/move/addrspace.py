@@ -156,8 +156,13 @@ class Process:
         return not has_ended(text)
 
     def resident(self) -> tuple[int, int]:
-        """Return about how many bytes the process has in memory, and those of hugetlb pages."""
+        """Return about how many bytes the process has in memory, and those of hugetlb pages.
+
+        Raises NoMemoryError for a kernel thread, and NoProcessError for one that has ended.
+        """
         status = self.status()
+        if "VmRSS" not in status:
+            raise self._no_memory()
         rss, hugetlb = (
             int(status.get(field, "0 kB").split()[0]) << 10 for field in ("VmRSS", "HugetlbPages")
         )

@@ -28,8 +28,8 @@ _ALWAYS, _BY_REASON = "1", "2"
 # More callers than this contend for the locks of one address space.
 MOST_CALLERS = 8
 
-# With one caller, the kernel's helpers would be idle while it searches and counts.
-HELPED_CALLERS = 2
+# With fewer, helpers of the kernel would be idle while callers search and count.
+HELPED_CALLERS = 4
 
 
 def make_plan(source: str, destination: str) -> Plan:

@@ -212,6 +212,8 @@ class Work:
 
     def _move(self, process: Process, part: Part, stop: Stop) -> None:
         plan = self.request.plan
+        resident, hugetlb = process.resident()
+        can_scan = process.can_scan()
         relocator = Relocator(
             _probe(self.request, process),
             plan,
@@ -219,13 +221,12 @@ class Work:
             self._pace.calls,
             partial(_locate, process, self._frames),
         )
-        resident, hugetlb = process.resident()
         self._pace.begin(resident, self.request.threads)
         self._progress.begin(process.pid, resident)
         # One CPU would look at all pages before the first one moves. Callers ask where theirs are,
         # which they do at the same time. Most of what is watched is where it should be.
         mappings = process.mappings(look=hugetlb > 0 or part.looks > 1)
-        there = spans(mappings, plan.moving, process.can_scan())
+        there = spans(mappings, plan.moving, can_scan)
         work = windows(process, there, self._pace.window_bytes, plan.grain)
 
         before = part.outcome.settled

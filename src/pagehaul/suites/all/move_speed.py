@@ -9,8 +9,8 @@ from pagehaul.suites.outcomes import Outcome
 from pagehaul.suites.suite import Subject, Suite
 
 # MB that each way moves, of base pages and of huge pages; and MiB of a guest with room for them.
-_MB = 1024
-_GUEST_MB = 4096
+_MB = 4096
+_GUEST_MB = 10240
 
 _CPUS = 16
 
