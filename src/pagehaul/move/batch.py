@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Pages to move, and what becomes of them."""
+"""Pages to move, and those among them that were busy."""
 
+import threading
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy.typing as npt
 from pagehaul.move.movepages import Addresses, Status
 
 Index = npt.NDArray[np.intp]
+
+# More bytes than this that are busy are pinned: to try them again would be in vain.
+_FEW_BYTES = 64 << 20
 
 
 @dataclass
@@ -51,3 +55,43 @@ class Batch:
     def everything(self) -> Index:
         """The index of every page."""
         return np.arange(len(self.addresses))
+
+
+class Busy:
+    """Pages that were busy when they were moved, to be tried again; for several threads."""
+
+    def __init__(self) -> None:
+        self._batches: list[Batch] = []
+        self._many = False
+        self._lock = threading.Lock()
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """What to try again."""
+        return tuple(self._batches)
+
+    def set_aside(self, settled: Batch, busy: Batch) -> int:
+        """Keep of `settled` what is `busy`; return the bytes given up, when they are too many."""
+        with self._lock:
+            self._batches = [batch for batch in self._batches if batch is not settled]
+            if len(busy.addresses):
+                self._batches.append(busy)
+            held = sum(batch.size for batch in self._batches)
+            self._many |= held > _FEW_BYTES
+            if not self._many:
+                return 0
+            self._batches = []
+            return held
+
+    def give_up(self) -> int:
+        """Forget what is kept, and return how many bytes that is."""
+        left, self._batches = self._batches, []
+        return sum(batch.size for batch in left)
+
+
+def take_turns(choices: npt.NDArray[np.bool_]) -> Index:
+    """Return a column for each row, one that is True: of several the rows take turns."""
+    turn = np.arange(len(choices)) % choices.sum(axis=1)
+    nth = np.cumsum(choices, axis=1) == turn[:, None] + 1
+    column: Index = np.argmax(nth & choices, axis=1)
+    return column

@@ -21,9 +21,8 @@ from pagehaul.move.movepages import UNWRITTEN, Status
 _NODES = Path("/sys/devices/system/node")
 _BLOCK_BYTES = Path("/sys/devices/system/memory/block_size_bytes")
 
-# An entry of pagemap, Documentation/admin-guide/mm/pagemap.rst.
+# An entry of pagemap, Documentation/admin-guide/mm/pagemap.rst; bit 63 is set for a page in memory.
 _ENTRY_BYTES = 8
-_PRESENT = np.uint64(1 << 63)
 _FRAME = np.uint64((1 << 55) - 1)
 
 # One zero page is all that other machines have; on these there are several.
@@ -33,7 +32,7 @@ Entries = npt.NDArray[np.uint64]
 
 
 class Frames:
-    """Nodes by frames: block i of memory, of `per_block` frames, is on node `nodes[i]`.
+    """Nodes by frames: block i of memory, of `per_block` frames (2^n), is on node `nodes[i]`.
 
     It is UNWRITTEN for a block of several nodes, or of none. `zero` is the frame of the zero page.
     """
@@ -41,8 +40,8 @@ class Frames:
     def __init__(self, nodes: Status, per_block: int, zero: int) -> None:
         # The last one is for frames of memory that came later.
         self._nodes = np.append(nodes, np.int32(UNWRITTEN))
-        self._per_block = np.uint64(per_block)
-        self._zero = np.uint64(zero)
+        self._shift = per_block.bit_length() - 1
+        self._zero = zero
 
     @classmethod
     def find(cls, nodes: Path = _NODES, block_bytes: Path = _BLOCK_BYTES) -> Self | None:
@@ -71,10 +70,12 @@ class Frames:
 
     def nodes(self, entries: Entries) -> Status:
         """Return the node for each entry of pagemap: -ENOENT absent, UNWRITTEN not known."""
-        frames = entries & _FRAME
-        blocks = np.minimum(frames // self._per_block, np.uint64(len(self._nodes) - 1))
-        found: Status = self._nodes[blocks.astype(np.intp)]
-        found[(entries & _PRESENT == 0) | (frames == self._zero)] = -errno.ENOENT
+        frames = (entries & _FRAME).view(np.int64)
+        found: Status = self._nodes.take(frames >> self._shift, mode="clip")
+        # The sign is what says that a page is present.
+        absent = (entries.view(np.int64) >= 0) | (frames == self._zero)
+        if absent.any():
+            found[absent] = -errno.ENOENT
         return found
 
 

@@ -18,7 +18,6 @@ says why a page stayed: the kernel leaves it unwritten when a list fails.
 """
 
 import errno
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pagehaul.move.addrspace import Kind
-from pagehaul.move.batch import Batch, Index
+from pagehaul.move.batch import Batch, Busy, Index, take_turns
 from pagehaul.move.calls import Calls
 from pagehaul.move.mappings import BASE_PAGE
 from pagehaul.move.movepages import UNWRITTEN, Addresses, PageMover, Status
@@ -39,9 +38,6 @@ from pagehaul.move.windows import STAY, Plan, Window, is_one_of
 # A node is full when this many calls in a row answer ENOMEM and move nothing: one alone can come
 # from a large folio that found no huge page over there and could not be split.
 _FULL_AFTER = 4
-
-# More bytes than this that are busy are pinned: to try them again would be in vain.
-_FEW_BUSY_BYTES = 64 << 20
 
 
 class Relocator:
@@ -66,10 +62,8 @@ class Relocator:
         self._calls = calls or Calls()
         self._full: set[tuple[int, int]] = set()  # (node, page size) without room
         self._vain: Counter[tuple[int, int]] = Counter()  # calls in a row that found no room
-        self._busy: list[Batch] = []  # what to try again
-        self._many_busy = False
+        self._busy = Busy()
         self._base_pages = False  # no larger folios were found where it was looked last
-        self._lock = threading.Lock()  # of the two above
         self.stop = Stop(stop)
 
     def move_window(self, window: Window) -> Outcome:
@@ -83,7 +77,7 @@ class Relocator:
     @property
     def busy(self) -> tuple[Batch, ...]:
         """What was busy when it was moved, if it is little enough to be tried again."""
-        return tuple(self._busy)
+        return self._busy.batches
 
     def move_again(self, batch: Batch) -> Outcome:
         """Move what was busy, as move_window() does."""
@@ -95,22 +89,8 @@ class Relocator:
 
     def give_up(self) -> Outcome:
         """Count those that are busy still, or were not tried again, as left."""
-        left, self._busy = self._busy, []
-        size = sum(batch.size for batch in left)
+        size = self._busy.give_up()
         return Outcome(left=Counter({errno.EBUSY: size} if size else {}))
-
-    def _set_aside(self, settled: Batch, busy: Batch) -> int:
-        """Keep of `settled` what is `busy`; return the bytes given up, when they are too many."""
-        with self._lock:
-            self._busy = [batch for batch in self._busy if batch is not settled]
-            if len(busy.addresses):
-                self._busy.append(busy)
-            held = sum(batch.size for batch in self._busy)
-            self._many_busy |= held > _FEW_BUSY_BYTES
-            if not self._many_busy:
-                return 0
-            self._busy = []
-            return held
 
     def _unless_stopped(self, move: Callable[[], Outcome]) -> Outcome:
         if self.stop.is_set():
@@ -124,6 +104,51 @@ class Relocator:
     def _move_window(self, window: Window) -> Outcome:
         addresses = window.addresses()
         home = self._home(window, addresses)
+        node = self._node_for_all(window, home)
+        if node == STAY:
+            return Outcome()
+        outcome = Outcome()
+        at_once = node is not None and self._may_name_all(window, len(addresses))
+        if node is not None and at_once:
+            now = self._name_all(addresses, node)
+            moved = now == node
+            outcome.moved = int(moved.sum()) * BASE_PAGE
+            outcome.gone = int((~moved & (now != home)).sum()) * BASE_PAGE
+            if moved.all():
+                return outcome
+            home = now
+        outcome.add(self._move_by_size(window, addresses, home))
+        if at_once:
+            # What is left of it may be what nobody can move, and tells nothing of others.
+            self._base_pages = False
+        return outcome
+
+    def _node_for_all(self, window: Window, home: Status) -> int | None:
+        """Return where all pages of a window go, or STAY; None if that is not one node."""
+        if not len(home) or not (home == home[0]).all():
+            return None
+        if not self._plan.paired and len(self._plan.destinations) > 1:
+            return None
+        first = np.zeros(1, np.uint64)
+        return int(self._plan.targets(first, home[:1], window.page_size)[0])
+
+    def _may_name_all(self, window: Window, count: int) -> bool:
+        most = self._calls.most(BASE_PAGE)
+        return window.kind is Kind.BASE and self._base_pages and (most is None or most >= count)
+
+    def _name_all(self, addresses: Addresses, node: int) -> Status:
+        """Move pages by one call, and return where they are then."""
+        started = time.monotonic()
+        result, status = self._mover.move(addresses, node)
+        self._calls.learn(BASE_PAGE, len(addresses), started, sure=result == 0)
+        if result == 0 and (status == node).all():
+            return status
+        # Pages of a folio that was named before are refused, though they move with it.
+        self._base_pages = False
+        return self._mover.query(addresses)
+
+    def _move_by_size(self, window: Window, addresses: Addresses, home: Status) -> Outcome:
+        """Move pages of folios that may have any size, those of one size after the other."""
         targets = self._plan.targets(addresses, home, window.page_size)
         chosen = targets != STAY
         page_size = BASE_PAGE if window.kind is Kind.THP else window.page_size
@@ -183,7 +208,7 @@ class Relocator:
             some = others.any(axis=1)
             pending = short[some]
             batch.cause[pending] = 0
-            batch.targets[pending] = destinations[_take_turns(others[some])]
+            batch.targets[pending] = destinations[take_turns(others[some])]
 
     def _move_to_each(
         self, batch: Batch, move: Callable[[Batch, Index, int], None], index: Index
@@ -257,18 +282,6 @@ class Relocator:
 
     def _move_unknown_folios(self, batch: Batch, index: Index, node: int) -> None:
         """Move base pages that may belong to folios of any size; see the top of this file."""
-        at_once = self._base_pages
-        if at_once:
-            self._move_each(batch, index, node, BASE_PAGE)
-            left = index[~batch.arrived[index]]
-            if not len(left):
-                return
-            # Pages of a folio that was named before are refused, though they move with it.
-            self._base_pages = False
-            index = self._still_home(batch, left)
-            batch.cause[index] = 0
-            if not len(index):
-                return
         addresses = batch.addresses[index]
         alignment = addresses & (~addresses + np.uint64(1))
         # One page of each huge-page-sized piece goes first, and shows how large folios are here.
@@ -281,8 +294,7 @@ class Relocator:
         largest = self._largest_folio(batch, index[heads], node)
         rest = index[~heads]
         if largest == BASE_PAGE:
-            # What was refused when all were named at once may be what nobody can move.
-            self._base_pages = not at_once
+            self._base_pages = True
             self._move_each(batch, rest, node, BASE_PAGE)
             return
         rest = self._still_home(batch, rest)
@@ -369,9 +381,6 @@ class Relocator:
         return home.reshape(-1, pages)
 
     def _account(self, batch: Batch) -> Outcome:
-        if batch.arrived.all():
-            self._set_aside(batch, batch.select(~batch.arrived))
-            return Outcome(moved=batch.size)
         now = batch.targets.copy()
         unknown = np.flatnonzero(~batch.arrived)
         now[unknown] = self._mover.query(batch.addresses[unknown])
@@ -380,7 +389,7 @@ class Relocator:
         outcome = Outcome(moved=int(moved.sum()) * batch.page_size)
         # A page that was tried and got no errno of its own was in a list that failed: pinned.
         busy = home & is_one_of(batch.cause, (0, errno.EBUSY))
-        given_up = self._set_aside(batch, batch.select(busy))
+        given_up = self._busy.set_aside(batch, batch.select(busy))
         if given_up:
             outcome.left[errno.EBUSY] = given_up
         causes = batch.cause[home & ~busy]
@@ -388,11 +397,3 @@ class Relocator:
             outcome.left[int(cause)] += int(count) * batch.page_size
         outcome.gone = int((~moved & ~home).sum()) * batch.page_size
         return outcome
-
-
-def _take_turns(choices: npt.NDArray[np.bool_]) -> Index:
-    """Return a column for each row, one that is True: of several the rows take turns."""
-    turn = np.arange(len(choices)) % choices.sum(axis=1)
-    nth = np.cumsum(choices, axis=1) == turn[:, None] + 1
-    column: Index = np.argmax(nth & choices, axis=1)
-    return column

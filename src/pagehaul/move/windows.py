@@ -92,6 +92,8 @@ class Window:
 
     def addresses(self) -> Addresses:
         """Return the address of every page."""
+        if len(self.parts) == 1:
+            return np.arange(*self.parts[0], self.page_size, dtype=np.uint64)
         starts = np.array([start for start, _ in self.parts], np.uint64)
         sizes = [(end - start) // self.page_size for start, end in self.parts]
         counts = np.array(sizes, np.int64)
