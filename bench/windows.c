@@ -21,7 +21,7 @@
 
 #define HUGE_SIZE		(2UL << 20)
 #define SMALLEST_WINDOW		(8UL << 20)
-#define LARGEST_WINDOW		(128UL << 20)
+#define LARGEST_WINDOW		(256UL << 20)
 #define TRIES			3
 
 struct work {

@@ -47,10 +47,10 @@ def test_without_limits_windows_become_large(clock: Clock) -> None:
     for _ in range(2):
         # The first one is known soon, and moves while the others are looked at.
         pace.begin(100 * GB, 8)
-        sizes = [pace.window_bytes() for _ in range(8)]
-        assert sizes == [size * MB for size in (4, 8, 16, 32, 64, 128, 128, 128)]
+        sizes = [pace.window_bytes() for _ in range(5)]
+        assert sizes == [size * MB for size in (8, 32, 128, 256, 256)]
         clock.window(pace, MB)
-        assert pace.window_bytes() == 128 * MB
+        assert pace.window_bytes() == 256 * MB
 
 
 @pytest.mark.parametrize("threads", [1, 4])

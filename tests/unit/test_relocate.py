@@ -589,7 +589,7 @@ def test_windows_cover_everything_once_and_cut_no_huge_page() -> None:
 
 
 def test_window_size() -> None:
-    assert window_bytes(100 << 30, 8) == 128 * MB
+    assert window_bytes(100 << 30, 8) == 256 * MB
     assert window_bytes(1, 8) == 8 * MB
     assert window_bytes(256 * MB, 2) == 32 * MB
 

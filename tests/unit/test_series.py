@@ -221,3 +221,15 @@ def test_no_fragment_of_a_patch_replaces_another(name: str, tmp_path: Path) -> N
     written = patches._fragments(base, REPO, tmp_path)
     assert len(set(written)) == len(fragments)
     assert "CONFIG_PCI=y" in "".join(path.read_text(encoding="utf-8") for path in written)
+
+
+def test_warnings_of_a_build_but_those_of_macros(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    of_macro = "fs/namespace.c:6468:1170: warning: self-comparison [-Wtautological-compare]\n"
+    log.write_text(f"  CC fs/namespace.o\n{of_macro}")
+    assert build.warned(log) == ""
+    log.write_text(
+        f"{of_macro}mm/migrate.c:9:1: warning: unused variable 'a' [-Wunused-variable]\n"
+    )
+    assert build.warned(log).startswith("mm/migrate.c:9:1: warning: unused variable")
+    assert "and 0 more" in build.warned(log)

@@ -10,8 +10,9 @@ from pagehaul.move.outcome import Outcome
 from pagehaul.move.stop import Stop
 from pagehaul.move.windows import window_bytes
 
-# Bytes of the first window of a process; each is twice as large as the one before, up to a limit.
-_FIRST_WINDOW = 4 << 20
+# Bytes of the first window of a process, and by how much each is larger, up to a limit.
+_FIRST_WINDOW = 8 << 20
+_GROWTH = 4
 
 # Seconds of the rate that all callers together may be ahead of it.
 _AHEAD_S = 0.25
@@ -48,7 +49,7 @@ class Pace:
         The first ones are small: nothing moves until the first of them is known.
         """
         size = min(self._next, self._size)
-        self._next *= 2
+        self._next *= _GROWTH
         return size
 
     def run(self, move: Callable[[], Outcome], stop: Stop) -> Outcome:

@@ -17,7 +17,7 @@ STAY = -1
 # Bytes of one window: large enough that what a call costs by itself (it drains the per-CPU page
 # lists of the whole machine) is small beside the moving, small enough for a live progress bar.
 _SMALLEST_WINDOW = 8 << 20
-_LARGEST_WINDOW = 128 << 20
+_LARGEST_WINDOW = 256 << 20
 
 # Parts of one window at most, however sparse they are, but for those of the last huge page.
 _MOST_PARTS = 4096
