@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Screens of the report's page, by a browser without a window, on light and on dark.
 
-`python -m pagehaul.report.screens RESULTS.json` writes those of docs/pictures/.
+`python -m pagehaul.report.screens RESULTS.json...` writes those of docs/pictures/.
 """
 
 import os
@@ -69,8 +69,8 @@ def take(text: str, directory: Path) -> list[Path]:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write the screens of the page of a file of results."""
-    for path in take(page([load(Path(argv[0]))]), REPO / "docs/pictures"):
+    """Write the screens of the page of some files of results."""
+    for path in take(page([load(Path(name)) for name in argv]), REPO / "docs/pictures"):
         print(path)
 
 
