@@ -25,7 +25,7 @@ from pagehaul.bench.tables import experiment_table
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs
 from pagehaul.paths import REPO
-from pagehaul.report import plots
+from pagehaul.report import plots, stutter
 
 SIZE = Size(True, 16, 896, model="plain")
 PLACE = Place(SERVING, 16, "virtual", "plain")
@@ -105,6 +105,17 @@ def test_costs_are_better_if_they_are_lower() -> None:
     assert time is not None and time.ratio == 10.0
     assert LATENCY.of(replace(ours, seen={}), vanilla) is None
     assert TIME.of(ours, replace(vanilla, seen={})) is None
+
+
+def test_the_picture_of_both_kernels() -> None:
+    text = stutter.picture(Results({}, tuple(drained()), Integrity(1, 0, 0)))
+    assert "unmodified kernel: 400 ms" in text
+    assert "Pagehaul: 40 ms, 10.0 times as fast" in text
+    # Two slots of each kernel, of which the second one is long.
+    outlines = re.findall(r'class="(?:plain|ours)" d="([^"]+)"', text)
+    assert [each.count("M") for each in outlines] == [2, 2]
+    with pytest.raises(PagehaulError, match="no workload-redis-drain"):
+        stutter.picture(Results({}, tuple(drained()[1:]), Integrity(1, 0, 0)))
 
 
 def test_nothing_is_made_of_a_scene_that_nobody_saw() -> None:
