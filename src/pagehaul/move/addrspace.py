@@ -35,8 +35,9 @@ _PAGE_IS_HUGE = 1 << 6
 _SCAN_REGIONS = 4096
 
 # Bytes in memory that one search finds at most. It looks at as many addresses, and at twice as many
-# after each search that finds little. A search holds the lock of the address space, and the first
-# pages can move when the first search has ended, which is a short one.
+# after each search that finds little, at more after one that finds nothing. A search holds the lock
+# of the address space, and the first pages can move when the first search has ended, which is a
+# short one.
 _SCAN_BYTES = 64 << 20
 _FIRST_SCAN_BYTES = 4 << 20
 
@@ -298,7 +299,10 @@ class Process:
                 return
             start = arg[4]
             found = int((self._found[:count, 1] - self._found[:count, 0]).sum())
-            step = _SCAN_BYTES if 2 * found > _SCAN_BYTES else 2 * step
+            if 2 * found > _SCAN_BYTES:
+                step = _SCAN_BYTES
+            else:
+                step *= 2 if found else 16
 
     def _read_pagemap(self, mapping: Mapping) -> Iterator[Regions]:
         start = mapping.start
