@@ -206,6 +206,25 @@ def test_a_search_holds_the_lock_for_a_piece(
     assert len(asked) < 40
 
 
+def test_a_search_for_huge_pages_finds_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process(tmp_path, [(START, START + 16 * 1024 * MB, 2)])
+    kernel = Kernel(THP, THP, HUGE)
+    asked = []
+
+    def scan(file: int, request: int, arg: "array[int]", mutate: bool) -> int:
+        asked.append(arg[7] * BASE_PAGE)
+        return kernel.scan(file, request, arg, mutate)
+
+    monkeypatch.setattr("fcntl.ioctl", scan)
+    with Process(PID, tmp_path) as held:
+        found = list(held.present(Mapping(START, START + 16 * 1024 * MB, BASE_PAGE, None)))
+    assert sum(len(each.starts) for each in found) == 8192
+    assert asked[1] == 64 * MB and set(asked[2:]) == {512 * MB}
+    assert len(asked) < 60
+
+
 def mappings(*words: tuple[int, int, dict[int, int]]) -> list[Mapping]:
     return [Mapping(start * MB, end * MB, BASE_PAGE, nodes) for start, end, nodes in words]
 

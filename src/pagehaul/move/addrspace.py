@@ -41,6 +41,9 @@ _SCAN_REGIONS = 4096
 _SCAN_BYTES = 64 << 20
 _FIRST_SCAN_BYTES = 4 << 20
 
+# The same after a search that found huge pages alone, each of which is one entry.
+_SCAN_HUGE_BYTES = 512 << 20
+
 # Without PAGEMAP_SCAN: entries of /proc/PID/pagemap read at once (8 bytes each).
 _PAGEMAP_ENTRIES = 1 << 18
 _PAGEMAP_PRESENT = np.uint64(1 << 63)
@@ -274,33 +277,35 @@ class Process:
                 self._can_scan = False
         return self._can_scan
 
-    def _scan_arg(self, start: int, end: int) -> "array[int]":
+    def _scan_arg(self, start: int, end: int, most: int = _SCAN_BYTES) -> "array[int]":
         """Return a struct pm_scan_arg: base pages, and huge ones marked, but the zero page."""
         arg = array("Q", [0] * 12)
         arg[0] = 8 * len(arg)
         arg[2], arg[3] = start, end
         arg[5], arg[6] = self._found.ctypes.data, len(self._found)
-        arg[7] = _SCAN_BYTES // BASE_PAGE
+        arg[7] = most // BASE_PAGE
         arg[8] = _PAGE_IS_PFNZERO  # category_inverted: present, and not the zero page
         arg[9] = _PAGE_IS_PRESENT | _PAGE_IS_PFNZERO
         arg[11] = _PAGE_IS_HUGE
         return arg
 
     def _scan(self, mapping: Mapping) -> Iterator[Regions]:
-        start, step = mapping.start, _FIRST_SCAN_BYTES
+        start, step, most = mapping.start, _FIRST_SCAN_BYTES, _SCAN_BYTES
         while start < mapping.end:
             # At a multiple, so that few huge pages are cut.
             unit = min(step, _SCAN_BYTES)
             end = min(mapping.end, start // unit * unit + step)
-            arg = self._scan_arg(start, end)
+            arg = self._scan_arg(start, end, most)
             count = fcntl.ioctl(self._pagemap, _PAGEMAP_SCAN, arg, True)
             yield from _split_by_kind(self._found[:count])
             if arg[4] <= start:  # walk_end
                 return
             start = arg[4]
             found = int((self._found[:count, 1] - self._found[:count, 0]).sum())
+            huge = (self._found[:count, 2] & np.uint64(_PAGE_IS_HUGE)).all()
+            most = _SCAN_HUGE_BYTES if found and huge else _SCAN_BYTES
             if 2 * found > _SCAN_BYTES:
-                step = _SCAN_BYTES
+                step = most
             else:
                 step *= 2 if found else 16
 
