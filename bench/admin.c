@@ -52,8 +52,10 @@ static bool undo_cpuset(void)
 	return set_mems("\n");
 }
 
+/* Also after a run that failed: the next server is to have all nodes. */
 static void end_cpuset(void)
 {
+	write_text(MEMS, "\n");
 }
 
 const struct way by_cpuset = { "cpuset", run_cpuset, prepare_cpuset, undo_cpuset, end_cpuset };

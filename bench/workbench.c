@@ -109,6 +109,8 @@ static bool count_moved(const struct cell *cell, struct pages *pages, struct sam
 		return false;
 	sample->left_bytes = pages->nr * BASE_SIZE;
 	sample->moved_bytes = (before - pages->nr) * BASE_SIZE;
+	if (!before)
+		fail("no page was on node %lu", cell->from);
 	if (pages->nr > before / 10)
 		fail("%zu of %zu pages did not move", pages->nr, before);
 	return !failed();

@@ -201,6 +201,54 @@ def test_larger_folios_behind_base_pages(pinned: bool) -> None:
     assert all(folio.asked <= 3 for folio in large[64:])
 
 
+def test_pages_that_have_arrived_do_not_go_on() -> None:
+    """Node 1 is a TO node and a FROM node: what comes there from node 0 stays."""
+    model = Model()
+    folios = fill(model, 8 * MB, BASE_PAGE)
+    folios[1500].shared = True
+    relocator = Relocator(model, plan((0, 1), (1, 2)))
+    total = Outcome()
+    for each in some_windows(2):
+        total.add(relocator.move_window(each))
+    total.add(relocator.give_up())
+    assert total == Outcome(moved=8 * MB - BASE_PAGE, left=Counter({errno.EACCES: BASE_PAGE}))
+    assert [folio.node for folio in folios] == [int(n != 1500) for n in range(2048)]
+
+
+def test_a_full_node_is_not_tried_by_each_window() -> None:
+    model = Model(room={1: 4 * MB})
+    fill(model, 32 * MB, BASE_PAGE)
+    relocator = Relocator(model, plan())
+    total = Outcome()
+    for each in some_windows(4):
+        total.add(relocator.move_window(each))
+    calls = model.calls
+    for each in some_windows(8)[4:]:
+        total.add(relocator.move_window(each))
+    assert model.calls == calls, "it is known to be full"
+    assert total == Outcome(moved=4 * MB, left=Counter({errno.ENOMEM: 28 * MB}))
+
+
+def test_what_did_not_move_says_nothing_of_sizes() -> None:
+    model = Model()
+    pinned = fill(model, 4 * MB, BASE_PAGE, pinned=True)
+    large = [model.map(at, 65536) for at in range(START + 4 * MB, START + 8 * MB, 65536)]
+    relocator = Relocator(model, plan())
+    for each in some_windows(2):
+        relocator.move_window(each)
+    assert not any(folio.node for folio in pinned)
+    assert all(folio.node == 1 and folio.asked == 1 for folio in large)
+
+
+def test_holes_have_not_gone_where_nobody_has_looked() -> None:
+    model = Model()
+    for at in range(START, START + 4 * MB, 4 * BASE_PAGE):
+        model.map(at, BASE_PAGE)
+    part = Window(Kind.BASE, BASE_PAGE, ((START, START + 4 * MB),), home=0)
+    relocator = Relocator(model, Plan((0,), (1,), THP, complete=True))
+    assert relocator.move_window(part) == Outcome(moved=MB)
+
+
 def test_huge_pages_go_in_one_list() -> None:
     model = Model()
     folios = fill(model, 16 * MB, THP)

@@ -41,7 +41,10 @@ _SCAN_REGIONS = 4096
 _SCAN_BYTES = 64 << 20
 _FIRST_SCAN_BYTES = 4 << 20
 
-# The same after a search that found huge pages alone, each of which is one entry.
+# Addresses of one search: what is swapped out takes time, too.
+_MOST_SEARCHED = 64 << 30
+
+# Bytes in memory that a search finds at most after one of huge pages alone: each is one entry.
 _SCAN_HUGE_BYTES = 512 << 20
 
 # Without PAGEMAP_SCAN: entries of /proc/PID/pagemap read at once (8 bytes each).
@@ -307,7 +310,7 @@ class Process:
             if 2 * found > _SCAN_BYTES:
                 step = most
             else:
-                step *= 2 if found else 16
+                step = min(step * (2 if found else 16), _MOST_SEARCHED)
 
     def _read_pagemap(self, mapping: Mapping) -> Iterator[Regions]:
         start = mapping.start

@@ -86,7 +86,13 @@ def _run_all(
     more = True
     while running or more:
         while more and len(running) < limit:
-            move = None if failure is not None or stop.is_set() else next(work, None)
+            move = None
+            try:
+                if failure is None and not stop.is_set():
+                    move = next(work, None)
+            except Exception as exc:
+                # The process may have ended. What is on the way is still reported.
+                failure = exc
             if move is None:
                 more = False
             else:

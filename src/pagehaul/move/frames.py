@@ -101,6 +101,8 @@ def _zero_frame() -> int:
     try:
         # Memory that is shared would get a page of its own.
         with mmap.mmap(-1, BASE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+            if hasattr(mmap, "MADV_NOHUGEPAGE"):
+                memory.madvise(mmap.MADV_NOHUGEPAGE)
             address = np.frombuffer(memory, np.uint8).ctypes.data
             if memory[0]:
                 return 0

@@ -72,7 +72,11 @@ class Relocator:
         After such an error, and after `stop`, nothing more is moved by this object. Pages that
         are busy are in no outcome until they are moved again or given up.
         """
-        return self._unless_stopped(lambda: self._move_window(window))
+        outcome = self._unless_stopped(lambda: self._move_window(window))
+        if window.kind is Kind.BASE and window.home is not None and self._plan.complete:
+            # Nobody has looked at its pages: small holes between them look as if some had gone.
+            outcome.gone = 0
+        return outcome
 
     @property
     def busy(self) -> tuple[Batch, ...]:
@@ -104,11 +108,11 @@ class Relocator:
     def _move_window(self, window: Window) -> Outcome:
         addresses = window.addresses()
         home = self._home(window, addresses)
-        node = self._node_for_all(window, home)
-        if node == STAY:
-            return Outcome()
+        node = self._plan.target_of_all(home, window.page_size)
         outcome = Outcome()
-        at_once = node is not None and self._may_name_all(window, len(addresses))
+        if node == STAY:
+            return outcome
+        at_once = self._may_name_all(window, len(addresses), node)
         if node is not None and at_once:
             now = self._name_all(addresses, node)
             moved = now == node
@@ -116,25 +120,19 @@ class Relocator:
             outcome.gone = int((~moved & (now != home)).sum()) * BASE_PAGE
             if moved.all():
                 return outcome
-            home = now
+            # Those that are elsewhere now, on another FROM node perhaps, have been settled.
+            home = np.where(now == home, home, np.int32(-errno.ENOENT))
         outcome.add(self._move_by_size(window, addresses, home))
         if at_once:
             # What is left of it may be what nobody can move, and tells nothing of others.
             self._base_pages = False
         return outcome
 
-    def _node_for_all(self, window: Window, home: Status) -> int | None:
-        """Return where all pages of a window go, or STAY; None if that is not one node."""
-        if not len(home) or not (home == home[0]).all():
-            return None
-        if not self._plan.paired and len(self._plan.destinations) > 1:
-            return None
-        first = np.zeros(1, np.uint64)
-        return int(self._plan.targets(first, home[:1], window.page_size)[0])
-
-    def _may_name_all(self, window: Window, count: int) -> bool:
+    def _may_name_all(self, window: Window, count: int, node: int | None) -> bool:
+        if node is None or window.kind is not Kind.BASE or (node, BASE_PAGE) in self._full:
+            return False
         most = self._calls.most(BASE_PAGE)
-        return window.kind is Kind.BASE and self._base_pages and (most is None or most >= count)
+        return self._base_pages and (most is None or most >= count)
 
     def _name_all(self, addresses: Addresses, node: int) -> Status:
         """Move pages by one call, and return where they are then."""
@@ -293,8 +291,8 @@ class Relocator:
         self._move_each(batch, index[heads], node, self._plan.grain, sure=False)
         largest = self._largest_folio(batch, index[heads], node)
         rest = index[~heads]
-        if largest == BASE_PAGE:
-            self._base_pages = True
+        if largest <= BASE_PAGE:
+            self._base_pages = largest == BASE_PAGE
             self._move_each(batch, rest, node, BASE_PAGE)
             return
         rest = self._still_home(batch, rest)
@@ -308,7 +306,7 @@ class Relocator:
             size //= 2
 
     def _largest_folio(self, batch: Batch, heads: Index, node: int) -> int:
-        """Bytes, at least, of the largest folio that moved when only `heads` were named.
+        """Bytes, at least, of the largest folio that moved when only `heads` were named, or 0.
 
         A folio that is not aligned in the address space may lie before its head for the most
         part. More than a quarter of it lies on one side, so that twice the distance at which a
@@ -318,7 +316,7 @@ class Relocator:
         addresses = batch.addresses[heads[here]]
         named = np.zeros(len(batch.addresses), np.bool_)
         named[heads] = True
-        size = self._plan.grain
+        size, seen = self._plan.grain, False
         while size > BASE_PAGE:
             reach = np.uint64(size // 2)
             probes = np.concatenate((addresses + reach, addresses - reach))
@@ -326,10 +324,11 @@ class Relocator:
             place = np.minimum(place, len(batch.addresses) - 1)
             # Only pages that are to move and were not named themselves tell anything.
             fair = (batch.addresses[place] == probes) & ~named[place]
+            seen |= bool(fair.any())
             if (self._mover.query(probes[fair]) == node).any():
                 return min(2 * size, self._plan.grain)
             size //= 2
-        return BASE_PAGE
+        return BASE_PAGE if seen else 0
 
     def _finish_split(self, huge: Batch, huge_size: int) -> tuple[Outcome, Batch]:
         """Go base page by base page through huge pages that did not move, or not whole.

@@ -75,6 +75,14 @@ class Plan:
         targets[leaving] = nodes[piece % np.uint64(len(nodes))]
         return targets
 
+    def target_of_all(self, home: Status, page_size: int) -> int | None:
+        """Return where pages on nodes `home` go, or STAY; None if that is not one node for all."""
+        if not len(home) or not (home == home[0]).all():
+            return None
+        if not self.paired and len(self.destinations) > 1:
+            return None
+        return int(self.targets(np.zeros(1, np.uint64), home[:1], page_size)[0])
+
 
 @dataclass(frozen=True)
 class Window:

@@ -219,17 +219,16 @@ class Work:
             plan,
             stop,
             self._pace.calls,
-            partial(_locate, process, self._frames),
+            partial(_locate, process, self._frames if can_scan else None),
         )
         self._pace.begin(resident, self.request.threads)
-        self._progress.begin(process.pid, resident)
+        if part.looks == 1:
+            self._progress.begin(process.pid, resident)
         # One CPU would look at all pages before the first one moves. Callers ask where theirs are,
         # which they do at the same time. Most of what is watched is where it should be.
-        mappings = process.mappings(look=hugetlb > 0 or part.looks > 1)
+        mappings = process.mappings(look=hugetlb > 0 or part.looks > 1 or not can_scan)
         there = spans(mappings, plan.moving, can_scan)
         work = windows(process, there, self._pace.window_bytes, plan.grain)
-
-        before = part.outcome.settled
 
         def settle(outcome: Outcome) -> None:
             part.outcome.add(outcome)
@@ -240,10 +239,10 @@ class Work:
         try:
             relocate(relocator, work, self.request.threads, settle, self._pace)
             cut_short = stop.is_set()
-            if not cut_short:
+            if not cut_short and part.looks == 1:
                 # Pages that went before a search came to them are in no outcome yet.
-                most = resident - (part.outcome.settled - before)
-                settle(Outcome(gone=max(min(_lost(process, resident), most), 0)))
+                lost = _lost(process, resident) - part.outcome.gone
+                settle(Outcome(gone=max(min(lost, resident - part.outcome.settled), 0)))
         except OSError as exc:
             raise _refusal(self.request, exc, process) from exc
         finally:
