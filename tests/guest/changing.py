@@ -136,7 +136,8 @@ def a_target_that_is_swapped_out() -> None:
         assert swapped >= 72 * MB, f"only {swapped} bytes are swapped out"
         settled = result["moved_bytes"] + result["gone_bytes"]
         assert settled + left_of(result).total() * 4096 == result["found_bytes"]
-        assert result["gone_bytes"] >= 32 * MB, "the account has what was swapped out"
+        assert result["gone_bytes"] >= 16 * MB, "the account has what was swapped out"
+        assert result["found_bytes"] >= 80 * MB, "all that was there is in the account"
         # The victim gets it all from there, and what comes to node 0 moves.
         pages = {"base": 64 * PAGES, "thp": 16 * PAGES}
         for kind, region in victim.check().items():
