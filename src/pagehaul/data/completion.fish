@@ -64,7 +64,7 @@ complete -c pagehaul -n '_shtab_pagehaul_using move' -s h -l help -d 'show this 
 complete -c pagehaul -n '_shtab_pagehaul_using move' -l tree -x -d 'this process and all below it, new ones included; repeatable'
 complete -c pagehaul -n '_shtab_pagehaul_using move' -l cgroup -xka "(__fish_complete_directories)" -d 'all processes of this cgroup and those below it, new ones included; a directory, or a name below /sys/fs/cgroup; repeatable'
 complete -c pagehaul -n '_shtab_pagehaul_using move' -l to-tier -xka "fast slow" -d 'instead of FROM and TO: from all nodes of other memory tiers to those of the fastest or slowest'
-complete -c pagehaul -n '_shtab_pagehaul_using move' -l threads -x -d 'callers of move_pages(2), each with its own ranges (default: the CPUs, at most 8; 2 where the kernel itself lets several CPUs move pages)'
+complete -c pagehaul -n '_shtab_pagehaul_using move' -l threads -x -d 'callers of move_pages(2), each with its own ranges (default: the CPUs, at most 8; 4 where the kernel itself lets several CPUs move pages)'
 complete -c pagehaul -n '_shtab_pagehaul_using move' -l rate -x -d 'move at most so many 10^6 bytes a second, of all processes together'
 complete -c pagehaul -n '_shtab_pagehaul_using move' -l max-stall -x -d 'move so little in one call that it takes no longer: a process that touches a page waits as long. One folio, such as a huge page, is always moved at once'
 complete -c pagehaul -n '_shtab_pagehaul_using move' -l watch -x -d 'move again what has come to the FROM nodes, until there is nothing to move or so many seconds have passed'

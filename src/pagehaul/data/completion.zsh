@@ -58,7 +58,7 @@ _shtab_pagehaul_move_options=(
   "*--tree[this process and all below it, new ones included\; repeatable]:PID:"
   "*--cgroup[all processes of this cgroup and those below it, new ones included\; a directory, or a name below \/sys\/fs\/cgroup\; repeatable]:DIR:_files -/"
   "--to-tier[instead of FROM and TO\: from all nodes of other memory tiers to those of the fastest or slowest]:to_tier:(fast slow)"
-  "--threads[callers of move_pages(2), each with its own ranges (default\: the CPUs, at most 8\; 2 where the kernel itself lets several CPUs move pages)]:N:"
+  "--threads[callers of move_pages(2), each with its own ranges (default\: the CPUs, at most 8\; 4 where the kernel itself lets several CPUs move pages)]:N:"
   "--rate[move at most so many 10\^6 bytes a second, of all processes together]:MB/S:"
   "--max-stall[move so little in one call that it takes no longer\: a process that touches a page waits as long. One folio, such as a huge page, is always moved at once]:MS:"
   "--watch[move again what has come to the FROM nodes, until there is nothing to move or so many seconds have passed]:SECONDS:"
