@@ -6,6 +6,7 @@ stretches lines, and no letter. Axes are logarithmic, and 1.0 is drawn. Labels s
 they name, in room that each panel keeps free for them.
 """
 
+import itertools
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ _EDGE = 8
 # The part of the width between the first and the last place, in percent.
 _LEFT, _RIGHT = 3.0, 95.0
 _MOST_DOT_TICKS = 4
+# Pixels between two names.
+_GAP = 4
 _MOST_TICKS = 6
 # What is left for the lines of a panel on a narrow page, in pixels.
 _NARROW = 170
@@ -293,7 +296,7 @@ def dots(title: str, groups: Sequence[tuple[str, Sequence[Dot]]], below: str) ->
             y += _LINE * len(name) + 4
         y += 4
     behind = []
-    for tick in _few(ticks(low, high)):
+    for tick in _few(ticks(low, high), low, high):
         x = _percent(_part(tick, low, high))
         behind.append(_stroke(x, 0, x, y, "one" if tick == 1 else "grid"))
         behind.append(_text(x, y + 14, f"{_short(tick)}x", 0, "middle", "tick"))
@@ -302,8 +305,23 @@ def dots(title: str, groups: Sequence[tuple[str, Sequence[Dot]]], below: str) ->
     return Panel(title, svg, below, letters + text, (left, text * _LETTER + 6))
 
 
-def _few(found: Sequence[float]) -> list[float]:
+def _few(found: Sequence[float], low: float, high: float) -> list[float]:
     """Return no more ticks than a narrow page has room for, 1.0 among them."""
-    every = -(-len(found) // _MOST_DOT_TICKS)
     one = found.index(1.0) if 1.0 in found else 0
-    return [tick for number, tick in enumerate(found) if (number - one) % every == 0]
+    few: list[float] = []
+    for every in range(1, len(found) + 1):
+        few = [tick for number, tick in enumerate(found) if (number - one) % every == 0]
+        if len(few) <= _MOST_DOT_TICKS and _fit(few, low, high):
+            break
+    return few
+
+
+def _fit(few: Sequence[float], low: float, high: float) -> bool:
+    """Whether the names of ticks stand apart on a narrow page."""
+    room = _NARROW * (_RIGHT - _LEFT) / 100
+    for one, other in itertools.pairwise(few):
+        apart = room * (_part(other, low, high) - _part(one, low, high))
+        # Each is written around its tick, with an x behind it.
+        if apart < _LETTER * (len(_short(one)) + len(_short(other)) + 2) / 2 + _GAP:
+            return False
+    return True
