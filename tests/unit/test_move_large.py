@@ -206,6 +206,16 @@ def test_a_search_holds_the_lock_for_a_piece(
     assert len(asked) < 40
 
 
+def test_a_gap_takes_few_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between a program and its libraries is nearly all of the address space."""
+    kernel = Kernel(1 << 60, BASE_PAGE)
+    process(tmp_path, [(START, START + 2 * BASE_PAGE, 1)])
+    monkeypatch.setattr("fcntl.ioctl", kernel.scan)
+    with Process(PID, tmp_path) as held:
+        list(held.present(Mapping(START, START + (1 << 47), BASE_PAGE, None)))
+    assert kernel.scans < 16
+
+
 def test_a_search_for_huge_pages_finds_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

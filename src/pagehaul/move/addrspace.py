@@ -41,9 +41,6 @@ _SCAN_REGIONS = 4096
 _SCAN_BYTES = 64 << 20
 _FIRST_SCAN_BYTES = 4 << 20
 
-# Addresses of one search: what is swapped out takes time, too.
-_MOST_SEARCHED = 64 << 30
-
 # Bytes in memory that a search finds at most after one of huge pages alone: each is one entry.
 _SCAN_HUGE_BYTES = 512 << 20
 
@@ -310,7 +307,7 @@ class Process:
             if 2 * found > _SCAN_BYTES:
                 step = most
             else:
-                step = min(step * (2 if found else 16), _MOST_SEARCHED)
+                step *= 2 if found else 16
 
     def _read_pagemap(self, mapping: Mapping) -> Iterator[Regions]:
         start = mapping.start

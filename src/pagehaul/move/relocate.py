@@ -339,12 +339,13 @@ class Relocator:
         batch of the base pages of the others.
         """
         last = huge.addresses + np.uint64(huge_size - BASE_PAGE)
-        arrived = self._mover.query(huge.addresses) == huge.targets
-        arrived &= self._mover.query(last) == huge.targets
-        if not huge.clean:
-            arrived[:] = False
+        arrived = huge.arrived.copy()
+        if huge.clean:
+            arrived &= self._mover.query(last) == huge.targets
         moved = Outcome(moved=int(arrived.sum()) * huge_size)
         huge = huge.select(~arrived)
+        if arrived.all():
+            return moved, huge
         pages = huge_size // BASE_PAGE
         offsets = np.arange(pages, dtype=np.uint64) * np.uint64(BASE_PAGE)
         batch = Batch(
