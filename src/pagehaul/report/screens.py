@@ -5,9 +5,11 @@
 """
 
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +28,9 @@ SCHEMES = {"dark": 0, "light": 1}
 WIDTH, HEIGHT = 1000, 900
 
 _TIMEOUT_S = 300.0
+
+# Bytes of a PNG's signature and of its first chunk, which says how large it is.
+_PNG_HEADER = 8 + 25
 
 
 def find_browser() -> str | None:
@@ -54,6 +59,13 @@ def browse(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
 
 
+def _with_licence(png: bytes) -> bytes:
+    """Put the licence into a PNG, as a comment behind its header."""
+    text = b"tEXtComment\0SPDX-License-Identifier: GPL-2.0-only"
+    chunk = struct.pack(">I", len(text) - 4) + text + struct.pack(">I", zlib.crc32(text))
+    return png[:_PNG_HEADER] + chunk + png[_PNG_HEADER:]
+
+
 def take(text: str, directory: Path) -> list[Path]:
     """Write the screens of a page, given as HTML, to `directory`; return their paths."""
     written = []
@@ -64,6 +76,7 @@ def take(text: str, directory: Path) -> list[Path]:
             screen = directory / f"report-{name}.png"
             size = f"--window-size={WIDTH},{HEIGHT}"
             browse(path, f"--screenshot={screen}", size, "--hide-scrollbars", scheme(name))
+            screen.write_bytes(_with_licence(screen.read_bytes()))
             written.append(screen)
     return written
 
