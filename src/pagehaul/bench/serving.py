@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pagehaul.bench.cell import Cell, Scene, Shape, Size
-from pagehaul.bench.measures.serving import MEASURE as SERVING
+from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.kinds import SERVING
+from pagehaul.bench.measures.serving import MEASURE
 
 # Packages of Debian: a server of Redis is among the tools, which start none where they are
 # installed.
@@ -21,13 +23,32 @@ PLAIN_CALLERS = 4
 # How requests come: the next one after an answer, or so many a second whatever the answers.
 LOOPS = {"closed loop": 0, "open loop": 20_000}
 
+# What makes the cells of an experiment.
+Cells = Callable[[Size], tuple[Cell, ...]]
 
-def drain(service: str) -> Callable[[Size], tuple[Cell, ...]]:
+
+def experiment(name: str, title: str, cells: Cells, place: int) -> Experiment:
+    """Return an experiment with Redis, in guests with 8 and 16 CPUs."""
+    return Experiment(
+        name,
+        title,
+        SERVING,
+        cells,
+        place=place,
+        packages=PACKAGES,
+        guest_only=True,
+        on_request=True,
+        cpus=(8, 16),
+        quick_cpus=(16,),
+    )
+
+
+def drain(service: str) -> Cells:
     """Return what makes the cells of a service whose own memory goes to another node."""
     return _in_loops(Scene("drain", service, "migratepages", MB), _compared)
 
 
-def evict(service: str, way: str) -> Callable[[Size], tuple[Cell, ...]]:
+def evict(service: str, way: str) -> Cells:
     """Return what makes the cells of a service whose memory may no longer be where it is.
 
     way is "cpuset" or "offlining".
@@ -35,14 +56,12 @@ def evict(service: str, way: str) -> Callable[[Size], tuple[Cell, ...]]:
     return _in_loops(Scene("drain", service, way, MB, named=True), _evicted)
 
 
-def _in_loops(
-    scene: Scene, make: Callable[[Scene, Size], tuple[Cell, ...]]
-) -> Callable[[Size], tuple[Cell, ...]]:
+def _in_loops(scene: Scene, make: Callable[[Scene, Size], tuple[Cell, ...]]) -> Cells:
     """Return what makes the cells of a scene for each way in which requests come."""
 
     def cells(size: Size) -> tuple[Cell, ...]:
         return tuple(
-            replace(cell, condition=loop)
+            MEASURE.ask(replace(cell, condition=loop))
             for loop, rate in LOOPS.items()
             for cell in make(replace(scene, rate=rate), size)
         )
@@ -50,18 +69,19 @@ def _in_loops(
     return cells
 
 
+def _half(size: Size) -> dict[str, str]:
+    """Let as many help as another node has CPUs: those of the server's node stay free for it."""
+    return {"max_helpers": str(max(1, size.cpus // 2))}
+
+
 def _evicted(scene: Scene, size: Size) -> tuple[Cell, ...]:
     """Return cells that differ in the kernel alone."""
     shape = Shape(4, PAGES)
-    half = {"max_helpers": str(max(1, size.cpus // 2))}
-    return tuple(
-        SERVING.ask(cell)
-        for cell in (
-            Cell(shape, "vanilla", "serial", scene=scene),
-            Cell(shape, "pagehaul", "serial", scene=scene),
-            Cell(shape, "pagehaul", "parallel", size.cpus, scene=scene),
-            Cell(shape, "pagehaul", "parallel", size.cpus, settings=half, scene=scene),
-        )
+    return (
+        Cell(shape, "vanilla", "serial", scene=scene),
+        Cell(shape, "pagehaul", "serial", scene=scene),
+        Cell(shape, "pagehaul", "parallel", size.cpus, scene=scene),
+        Cell(shape, "pagehaul", "parallel", size.cpus, settings=_half(size), scene=scene),
     )
 
 
@@ -75,22 +95,17 @@ def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
     several = replace(scene, way="callers", callers=callers)
     ours = replace(scene, way="move")
     unchanged = replace(scene, named=True)
-    # As many as another node has CPUs: those of the server's node stay free for it.
-    half = {"max_helpers": str(max(1, size.cpus // 2))}
-    return tuple(
-        SERVING.ask(cell)
-        for cell in (
-            Cell(shape, "vanilla", "serial", scene=scene),
-            Cell(shape, "vanilla", "callers", callers, scene=several),
-            Cell(shape, "pagehaul", "serial", scene=scene),
-            Cell(shape, "pagehaul", "parallel", size.cpus, scene=ours),
-            Cell(shape, "pagehaul", "parallel", size.cpus, scene=unchanged),
-            Cell(shape, "pagehaul", "parallel", size.cpus, settings=half, scene=ours),
-        )
+    return (
+        Cell(shape, "vanilla", "serial", scene=scene),
+        Cell(shape, "vanilla", "callers", callers, scene=several),
+        Cell(shape, "pagehaul", "serial", scene=scene),
+        Cell(shape, "pagehaul", "parallel", size.cpus, scene=ours),
+        Cell(shape, "pagehaul", "parallel", size.cpus, scene=unchanged),
+        Cell(shape, "pagehaul", "parallel", size.cpus, settings=_half(size), scene=ours),
     )
 
 
-def neighbour(service: str) -> Callable[[Size], tuple[Cell, ...]]:
+def neighbour(service: str) -> Cells:
     """Return what makes the cells of a service beside one whose memory moves."""
     scene = Scene(
         "neighbour", service, "migratepages", NEIGHBOUR_SERVICE_MB, neighbour_mb=NEIGHBOUR_MB
@@ -107,11 +122,8 @@ def _owners(scene: Scene, size: Size) -> tuple[Cell, ...]:
     """Return cells in which the neighbour moves its memory by one CPU, by all, and with help."""
     shape = Shape(4, NEIGHBOUR_MB * 256)
     own = replace(scene, way="callers", callers=size.cpus)
-    return tuple(
-        SERVING.ask(cell)
-        for cell in (
-            Cell(shape, "vanilla", "serial", scene=scene),
-            Cell(shape, "vanilla", "callers", size.cpus, scene=own),
-            Cell(shape, "pagehaul", "parallel", size.cpus, scene=replace(scene, way="move")),
-        )
+    return (
+        Cell(shape, "vanilla", "serial", scene=scene),
+        Cell(shape, "vanilla", "callers", size.cpus, scene=own),
+        Cell(shape, "pagehaul", "parallel", size.cpus, scene=replace(scene, way="move")),
     )

@@ -139,6 +139,14 @@ class Process:
         with self._guard(name), self._text(name) as file:
             yield from file
 
+    def _some_lines(self, name: str) -> Iterator[str]:
+        """Return the lines of a file that has some, unless the process has no memory."""
+        lines = self._lines(name)
+        first = next(lines, "")
+        if not first.strip():
+            raise self._no_memory()
+        return itertools.chain((first,), lines)
+
     def _no_memory(self) -> PagehaulError:
         what = f"process {self.pid} has no pages to move"
         if self.alive():
@@ -215,11 +223,7 @@ class Process:
         Raises NoMemoryError for a kernel thread, NoProcessError for one that has ended, and
         PagehaulError without permission, all before it returns.
         """
-        lines = self._lines("numa_maps")
-        first = next(lines, "")
-        if not first.strip():
-            raise self._no_memory()
-        return itertools.chain((first,), lines)
+        return self._some_lines("numa_maps")
 
     def mappings(self, look: bool) -> Iterator[Mapping]:
         """Read the mappings, ascending, one at a time.
@@ -229,11 +233,7 @@ class Process:
         """
         if look:
             return parse_numa_maps(self.numa_maps(), self._lines("maps"))
-        lines = self._lines("maps")
-        first = next(lines, "")
-        if not first.strip():
-            raise self._no_memory()
-        return parse_maps(itertools.chain((first,), lines))
+        return parse_maps(self._some_lines("maps"))
 
     def present(self, mapping: Mapping) -> Iterator[Regions]:
         """Present parts of `mapping`, ascending; nothing when the process has ended."""

@@ -42,7 +42,7 @@ _NO_KHUGEPAGED = (
 )
 _MM_SINGLE = {
     "ksm_functional_tests": "./ksm_functional_tests",
-    "split_huge_page_test": (f"{_MAKE_XFS} && {_NO_KHUGEPAGED} && ./split_huge_page_test /run/xfs"),
+    "split_huge_page_test": f"{_MAKE_XFS} && {_NO_KHUGEPAGED} && ./split_huge_page_test /run/xfs",
     "mlock2-tests": "./mlock2-tests",
     "hugetlb-soft-offline": "./hugetlb-soft-offline",
 }
