@@ -42,6 +42,9 @@ bool set_knobs(const char *const *knobs, int nr)
 		if (!strncmp(name, SYSCTL_PREFIX, strlen(SYSCTL_PREFIX))) {
 			name += strlen(SYSCTL_PREFIX);
 			dir = SYSCTL_DIR;
+		} else if (!strncmp(name, MODULE_PREFIX, strlen(MODULE_PREFIX))) {
+			name += strlen(MODULE_PREFIX);
+			dir = MODULE_DIR;
 		} else if (!strncmp(name, DEBUG_PREFIX, strlen(DEBUG_PREFIX))) {
 			name += strlen(DEBUG_PREFIX);
 			dir = DEBUG_DIR;

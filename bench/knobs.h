@@ -7,9 +7,14 @@
 
 #define MAX_KNOBS		16
 
-/* A knob whose name begins so is a sysctl, or a switch that only some kernels for tests have. */
+/*
+ * A knob whose name begins so is a sysctl, a parameter of a module, or a switch that only some
+ * kernels for tests have.
+ */
 #define SYSCTL_PREFIX		"vm."
 #define SYSCTL_DIR		"/proc/sys/vm"
+#define MODULE_PREFIX		"module."
+#define MODULE_DIR		"/sys/module"
 #define DEBUG_PREFIX		"debug."
 #define DEBUGFS			"/sys/kernel/debug"
 #define DEBUG_DIR		DEBUGFS "/migrate_copy"

@@ -119,9 +119,16 @@ static unsigned int setup_ns;
 module_param(setup_ns, uint, 0644);
 MODULE_PARM_DESC(setup_ns, "what each transfer takes a channel besides its bytes (default 0)");
 
+static int seg_kb_set(const char *text, const struct kernel_param *kp);
+
+static const struct kernel_param_ops seg_kb_ops = {
+	.set = seg_kb_set,
+	.get = param_get_uint,
+};
+
 static unsigned int seg_kb;
-module_param(seg_kb, uint, 0444);
-MODULE_PARM_DESC(seg_kb, "most KB of a transfer; 0: any number (default)");
+module_param_cb(seg_kb, &seg_kb_ops, &seg_kb, 0644);
+MODULE_PARM_DESC(seg_kb, "most KB of a transfer, for who requests channels from then on; 0: any number (default)");
 
 static unsigned int boundary_kb;
 module_param(boundary_kb, uint, 0444);
@@ -714,6 +721,8 @@ static int chan_thread(void *data)
 		set_cpus_allowed_ptr(current, &thread_cpus);
 	else if (node != NUMA_NO_NODE)
 		set_cpus_allowed_ptr(current, cpumask_of_node(node));
+	/* Else the end of each transfer could be late by 50 us. */
+	current->timer_slack_ns = 1;
 	while (!kthread_should_stop()) {
 		desc = NULL;
 		wait_event_idle(sc->work, (desc = next_desc(sc)) ||
@@ -787,6 +796,25 @@ static void dma_init(struct dma_device *dma, struct device *dev)
 	dma->device_release = softdma_release;
 }
 
+static void set_seg(struct device *dev)
+{
+	dma_set_max_seg_size(dev, seg_kb ? seg_kb * SZ_1K : UINT_MAX);
+}
+
+static int seg_kb_set(const char *text, const struct kernel_param *kp)
+{
+	struct softdma *sd;
+	int err;
+
+	guard(mutex)(&bound_lock);
+	err = param_set_uint_minmax(text, kp, 0, UINT_MAX / SZ_1K);
+	if (err)
+		return err;
+	list_for_each_entry(sd, &bound, node)
+		set_seg(sd->dma.dev);
+	return 0;
+}
+
 /* Make a device of dmaengine of one of the machine. */
 static int softdma_add(struct device *dev)
 {
@@ -799,7 +827,6 @@ static int softdma_add(struct device *dev)
 		return err;
 	/* Not asked for, as the platform might refuse what it has no zone for. */
 	*dev->dma_mask = DMA_BIT_MASK(mask_bits);
-	dma_set_max_seg_size(dev, seg_kb ? seg_kb * SZ_1K : UINT_MAX);
 	if (boundary_kb)
 		dma_set_seg_boundary(dev, boundary_kb * (unsigned long)SZ_1K - 1);
 
@@ -813,13 +840,18 @@ static int softdma_add(struct device *dev)
 			goto free;
 	}
 	dev_set_drvdata(dev, sd);
+	scoped_guard(mutex, &bound_lock) {
+		set_seg(dev);
+		list_add_tail(&sd->node, &bound);
+	}
 	err = dma_async_device_register(&sd->dma);
 	if (err)
-		goto free;
-	scoped_guard(mutex, &bound_lock)
-		list_add_tail(&sd->node, &bound);
+		goto unlist;
 	return 0;
 
+unlist:
+	scoped_guard(mutex, &bound_lock)
+		list_del(&sd->node);
 free:
 	softdma_release(&sd->dma);
 	return err;
@@ -1036,7 +1068,7 @@ static int __init softdma_init(void)
 
 	if (!channels || channels > MAX_CHANNELS || !devices ||
 	    devices > MAX_DEVICES || !queue || queue > NR_DESCS ||
-	    mask_bits < 24 || mask_bits > 64 || seg_kb > UINT_MAX / SZ_1K ||
+	    mask_bits < 24 || mask_bits > 64 ||
 	    (boundary_kb && !is_power_of_2(boundary_kb)))
 		return -EINVAL;
 	if (cpus) {

@@ -33,8 +33,8 @@ MAX_BATCH_PAGES = 32768
 _BATCH_FOLIOS = 512
 _MIN_BATCH_PAGES = 512
 
-# What the engine of DMA channels takes at a time, in KiB, if there is enough of it.
-_ENGINE_CHUNK_KB = 256
+# Most KiB of a chunk for a channel.
+_MAX_CHUNK_KB = 2048
 
 
 def _batch(folios: int, shape: Shape) -> dict[str, str]:
@@ -56,8 +56,15 @@ def _by_threads(
 def _by_channels(shape: Shape, counts: Iterable[int], batch: Mapping[str, str]) -> Iterator[Cell]:
     for count in counts:
         share_kb = max(PAGE_KB, copy_kb(shape) // count)
-        chunk = {f"{DCBM}/chunk_kb": str(min(_ENGINE_CHUNK_KB, share_kb))}
-        yield Cell(shape, "pagehaul", "dma", channels=count, settings={**batch, **chunk})
+        settings = {
+            **batch,
+            # Each folio was one transfer, although its neighbour came next.
+            "module.softdma/parameters/seg_kb": str(shape.folio_kb),
+            # Channels learn that when they are requested.
+            "module.dcbm/parameters/devices": "any",
+            f"{DCBM}/chunk_kb": str(min(_MAX_CHUNK_KB, share_kb)),
+        }
+        yield Cell(shape, "pagehaul", "dma", channels=count, settings=settings)
 
 
 def _grace(size: Size) -> Iterator[Cell]:
