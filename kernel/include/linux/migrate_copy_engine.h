@@ -62,6 +62,7 @@ struct migrate_copy_share {
  * @range_pages: Most base pages of a range.
  * @boundary_pages: No range goes beyond a multiple of so many base pages in
  *	physical memory, in neither place. A power of two.
+ * @chunks: How many chunks it can have at a time: a job is to be enough for all.
  *
  * 0 is no limit.
  */
@@ -69,6 +70,7 @@ struct migrate_copy_limits {
 	unsigned int chunk_pages;
 	unsigned int range_pages;
 	unsigned long boundary_pages;
+	unsigned int chunks;
 };
 
 /**
@@ -88,6 +90,8 @@ struct migrate_copy_range {
  * @nr_ranges: Number of @ranges.
  * @nr_pages: Base pages in all of them.
  * @ranges: What to copy.
+ * @feed_ns: CPU time that it took to hand it to hardware, see
+ *	migrate_copy_chunk_fed().
  *
  * The memory is the engine's. It is in use from a successful claim until the
  * chunk is returned; if it is given up as lost, until it is declared stopped.
@@ -96,6 +100,7 @@ struct migrate_copy_chunk {
 	unsigned int nr_ranges;
 	unsigned int nr_pages;
 	struct migrate_copy_range ranges[MIGRATE_COPY_CHUNK_RANGES];
+	u64 feed_ns;
 	/* private: engine/ */
 	struct migrate_copy_share *share;
 	struct migrate_copy_engine *engine;
@@ -166,6 +171,7 @@ void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable)
 bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
 			      struct migrate_copy_chunk *chunk,
 			      const struct migrate_copy_limits *limits);
+void migrate_copy_chunk_fed(struct migrate_copy_chunk *chunk, u64 *since);
 int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk);
 void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok);
 void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk);

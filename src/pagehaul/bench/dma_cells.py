@@ -12,8 +12,9 @@ QUICK_CPUS = (2,)
 
 QUICK_KB = (64, 2048)
 
-# Channels of the experiments that compare with the CPU.
+# Channels of the experiments that compare with the CPU; so many are about as fast as it.
 SOME_CHANNELS = 8
+LIKE_CPU = 1
 
 # Base pages of a batch: one of the default size is 2 MB, too few chunks for many channels.
 SETTINGS = {"batch_pages": "8192"}
@@ -41,5 +42,6 @@ def cells(shapes: Iterable[Shape], methods: Iterable[tuple[str, int]]) -> tuple[
 
 def hybrid_cells(size: Size) -> tuple[Cell, ...]:
     """Return cells of the CPU alone, of channels alone, and of both."""
-    methods = [("batch", 0), ("dma", SOME_CHANNELS), ("hybrid", SOME_CHANNELS)]
-    return cells(by_size(size), methods)
+    channels = (LIKE_CPU, SOME_CHANNELS)
+    both = [(method, count) for count in channels for method in ("dma", "hybrid")]
+    return cells(by_size(size), [("batch", 0), *both])

@@ -5,6 +5,7 @@
 #define pr_fmt(fmt) "dcbm: " fmt
 
 #include <linux/nodemask.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "dcbm.h"
@@ -159,10 +160,17 @@ static struct dcbm_chan *free_slot(void)
 	dchan = kvzalloc_obj(*dchan);
 	if (!dchan)
 		return NULL;
+	dchan->pump = kthread_run_worker(0, "dcbm/%u", i);
+	if (IS_ERR(dchan->pump)) {
+		kvfree(dchan);
+		return NULL;
+	}
+	/* Else it would wait for the CPU that copies what the channel is to copy. */
+	sched_set_fifo_low(dchan->pump->task);
 	dchan->slot = i;
 	spin_lock_init(&dchan->lock);
 	INIT_DELAYED_WORK(&dchan->work, dcbm_work);
-	INIT_WORK(&dchan->pump_work, dcbm_pump);
+	kthread_init_work(&dchan->pump_work, dcbm_pump);
 	/* Pairs with the acquire in dcbm_slots(). */
 	smp_store_release(&dcbm_chans[i], dchan);
 	return dchan;
@@ -263,7 +271,7 @@ void dcbm_free(void)
 
 	for (i = 0; i < nr; i++) {
 		cancel_delayed_work_sync(&dcbm_chans[i]->work);
-		cancel_work_sync(&dcbm_chans[i]->pump_work);
+		kthread_destroy_worker(dcbm_chans[i]->pump);
 		kvfree(dcbm_chans[i]);
 	}
 }

@@ -50,21 +50,28 @@ static int distance(const struct dcbm_chan *dchan, int nid)
 	return from == NUMA_NO_NODE ? INT_MAX : node_distance(from, nid);
 }
 
-/* Is there a channel that is nearer to the destination? */
-static bool too_far(const struct dcbm_chan *dchan,
-		    const struct migrate_copy_share *share)
+/*
+ * How many channels are as near to the destination as this one; 0 if there is one that
+ * is nearer.
+ */
+static unsigned int as_near(const struct dcbm_chan *dchan,
+			    const struct migrate_copy_share *share)
 {
 	int nid = share->info->dst_nid;
-	int mine = distance(dchan, nid);
-	unsigned int i, nr = dcbm_slots();
+	int mine = distance(dchan, nid), other = mine;
+	unsigned int i, as_near = 0, nr = dcbm_slots();
 
-	for (i = 0; i < nr && READ_ONCE(dcbm_near_only); i++) {
-		if (READ_ONCE(dcbm_chans[i]->state) == CHAN_LIVE &&
-		    !READ_ONCE(dcbm_chans[i]->lost) &&
-		    distance(dcbm_chans[i], nid) < mine)
-			return true;
+	for (i = 0; i < nr; i++) {
+		if (READ_ONCE(dcbm_chans[i]->state) != CHAN_LIVE ||
+		    READ_ONCE(dcbm_chans[i]->lost))
+			continue;
+		if (READ_ONCE(dcbm_near_only))
+			other = distance(dcbm_chans[i], nid);
+		if (other < mine)
+			return 0;
+		as_near += other == mine;
 	}
-	return false;
+	return as_near;
 }
 
 /* Room for a chunk; not counted are those that are about to end. */
@@ -82,21 +89,29 @@ static struct dcbm_desc *free_desc(struct dcbm_chan *dchan, unsigned int ending)
 	return used < max ? desc : NULL;
 }
 
-/* Claim a chunk of a job, if there is room for it. The rest is left to the pump. */
-static bool claim_of(struct dcbm_chan *dchan, struct migrate_copy_share *share,
-		     unsigned int ending)
+/*
+ * Claim a chunk of a job; the rest is left to the pump. Returns -EBUSY if there is no
+ * room for it, -ENODATA if there is none.
+ */
+static int claim_of(struct dcbm_chan *dchan, struct migrate_copy_share *share,
+		    unsigned int ending)
 {
 	struct dcbm_desc *desc = free_desc(dchan, ending);
+	struct migrate_copy_limits limits = dchan->limits;
 
 	lockdep_assert_held(&dchan->lock);
-	if (!desc || !dcbm_ready(dchan) || too_far(dchan, share) ||
-	    !migrate_copy_chunk_claim(share, &desc->chunk, &dchan->limits))
-		return false;
+	if (!desc || !dcbm_ready(dchan))
+		return -EBUSY;
+	limits.chunks = as_near(dchan, share) * READ_ONCE(dcbm_depth);
+	if (!limits.chunks)
+		return -EBUSY;
+	if (!migrate_copy_chunk_claim(share, &desc->chunk, &limits))
+		return -ENODATA;
 	memset_startat(desc, 0, share);
 	desc->share = share;
 	desc->used = true;
 	desc->number = ++dchan->number & GENMASK_ULL(NUMBER_BITS - 1, 0);
-	return true;
+	return 0;
 }
 
 /**
@@ -116,7 +131,7 @@ bool dcbm_claim(struct dcbm_chan *dchan, unsigned int ending)
 
 	spin_lock(&shares_lock);
 	list_for_each_entry(share, &shares, node) {
-		claimed = claim_of(dchan, share, ending);
+		claimed = !claim_of(dchan, share, ending);
 		if (claimed) {
 			list_move_tail(&share->node, &shares);
 			break;
@@ -132,14 +147,16 @@ static bool dcbm_start(void *priv, struct migrate_copy_share *share)
 	unsigned int round, i, nr = dcbm_slots();
 	unsigned int first = atomic_inc_return(&turn);
 	bool any = false;
+	int err = 0;
 
 	for (round = 0; round < READ_ONCE(dcbm_depth); round++) {
-		for (i = 0; i < nr; i++) {
+		for (i = 0; i < nr && err != -ENODATA; i++) {
 			struct dcbm_chan *dchan = dcbm_chans[(first + i) % nr];
 
 			spin_lock_irq(&dchan->lock);
-			if (claim_of(dchan, share, 0)) {
-				queue_work(dcbm_wq, &dchan->pump_work);
+			err = claim_of(dchan, share, 0);
+			if (!err) {
+				dcbm_kick(dchan);
 				spin_lock(&shares_lock);
 				if (!any)
 					list_add_tail(&share->node, &shares);

@@ -10,6 +10,7 @@
 #include <linux/cleanup.h>
 #include <linux/dma-mapping.h>
 #include <linux/dmaengine.h>
+#include <linux/kthread.h>
 #include <linux/migrate_copy_engine.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -72,7 +73,8 @@ struct dcbm_desc {
  * struct dcbm_chan - a place for a channel
  * @slot: Its number.
  * @work: Resets or releases it, and ends quarantines.
- * @pump_work: Gives it what there is to do.
+ * @pump: The thread that gives it what there is to do.
+ * @pump_work: What that thread is told to do.
  * @lock: Protects what follows.
  * @state: What it can be used for.
  * @chan: The channel, or NULL.
@@ -84,8 +86,9 @@ struct dcbm_desc {
  * @stops: Its driver is known to stop the hardware when it is to terminate.
  * @asks: Its driver looks at the hardware when it is asked how far that is, and may
  *	be asked.
- * @cookie: Of the last descriptor; the work item's.
- * @pumping: The work item is at it, partly without the lock.
+ * @cookie: Of the last descriptor; the thread's.
+ * @since: CPU time of the thread by when it last handed something over.
+ * @pumping: The thread is at it, partly without the lock.
  * @again: It took nothing though it was empty, and is to be tried once more.
  * @outstanding: Descriptors that were submitted and are not over.
  * @strikes: How often in a row something went wrong.
@@ -99,7 +102,8 @@ struct dcbm_desc {
 struct dcbm_chan {
 	unsigned int slot;
 	struct delayed_work work;
-	struct work_struct pump_work;
+	struct kthread_worker *pump;
+	struct kthread_work pump_work;
 
 	spinlock_t lock;	/* Protects what follows */
 	enum chan_state state;
@@ -111,6 +115,7 @@ struct dcbm_chan {
 	bool stops;
 	bool asks;
 	dma_cookie_t cookie;
+	u64 since;
 	bool pumping;
 	bool again;
 	unsigned int outstanding;
@@ -134,11 +139,17 @@ extern struct dcbm_chan *dcbm_chans[MAX_CHANNELS];
 extern struct workqueue_struct *dcbm_wq;
 extern atomic_long_t dcbm_rejected;
 extern atomic_long_t dcbm_spurious;
-void dcbm_pump(struct work_struct *work);
+void dcbm_pump(struct kthread_work *work);
 bool dcbm_over(const struct dcbm_desc *desc);
 void dcbm_finish(struct dcbm_chan *dchan, struct dcbm_desc *desc);
 void dcbm_unmap(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 		unsigned int range);
+
+/* Have the thread of a channel see what there is to do. Any context. */
+static inline void dcbm_kick(struct dcbm_chan *dchan)
+{
+	kthread_queue_work(dchan->pump, &dchan->pump_work);
+}
 
 /* reset.c */
 void dcbm_work(struct work_struct *work);

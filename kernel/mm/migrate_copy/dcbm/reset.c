@@ -66,7 +66,7 @@ bool dcbm_time_out(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 		WRITE_ONCE(dchan->state, CHAN_RESETTING);
 		mod_delayed_work(dcbm_wq, &dchan->work, 0);
 	}
-	queue_work(dcbm_wq, &dchan->pump_work);
+	dcbm_kick(dchan);
 	return dchan->stops || dchan->asks;
 }
 
@@ -188,7 +188,7 @@ static void release(struct dcbm_chan *dchan)
 		end_quarantine(dchan);
 	if (!is_empty(dchan)) {
 		/* What was claimed, and not submitted, is returned by the pump. */
-		queue_work(dcbm_wq, &dchan->pump_work);
+		dcbm_kick(dchan);
 		mod_delayed_work(dcbm_wq, &dchan->work,
 				 late ? RETRY_DELAY : LOOK_DELAY);
 		return;
@@ -224,7 +224,7 @@ void dcbm_work(struct work_struct *work)
 		release(dchan);
 	else if (READ_ONCE(dchan->lost))
 		queue_delayed_work(dcbm_wq, &dchan->work, RETRY_DELAY);
-	queue_work(dcbm_wq, &dchan->pump_work);
+	dcbm_kick(dchan);
 }
 
 /**

@@ -19,7 +19,7 @@
  *
  * There are drivers that look at the hardware when they are asked how far it is
  * (ioat, plx_dma), and some that must not be asked (ptdma). Which may be, the
- * administrator says by the parameter poll. These the work item asks as long as
+ * administrator says by the parameter poll. These the thread asks as long as
  * something is in flight, and they interrupt with the last descriptor of a chunk
  * alone; what the driver answers does not matter, it calls back for what is complete.
  * All others interrupt with each descriptor: a chunk can end before its last one, and
@@ -30,9 +30,13 @@
  *
  * Nobody who holds folios: there are drivers that wait for a free descriptor
  * when they prepare one, without end if their device has halted (idxd). Each
- * channel has a work item that submits what was claimed for it. A caller whose
- * chunks are late gives them up, whatever that work item waits for; and so a chunk
- * whose range is just being handed over is lost like one in flight.
+ * channel has a thread that submits what was claimed for it. A caller whose chunks
+ * are late gives them up, whatever that thread waits for; and so a chunk whose
+ * range is just being handed over is lost like one in flight.
+ *
+ * The thread is a real-time one, as those of interrupts are: it has a few
+ * microseconds to do, and channels are idle until it has. As a work item it would
+ * wait for up to a tick, where all near CPUs are busy, the caller's with the copy.
  *
  * Locks
  * -----
@@ -166,6 +170,23 @@ void dcbm_finish(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 	migrate_copy_chunk_return(&desc->chunk, !desc->error);
 }
 
+/* The first chunk that is not submitted to its end. */
+static struct dcbm_desc *unsubmitted(struct dcbm_chan *dchan)
+{
+	struct dcbm_desc *first = NULL;
+	unsigned int i;
+
+	for (i = 0; i < NR_DESCS; i++) {
+		struct dcbm_desc *desc = &dchan->descs[i];
+
+		if (desc->used && !desc->error &&
+		    desc->submitted < desc->chunk.nr_ranges &&
+		    (!first || desc->number < first->number))
+			first = desc;
+	}
+	return first;
+}
+
 /* The callback of a descriptor, in whatever context, maybe late or once more. */
 static void dcbm_done(void *param, const struct dmaengine_result *result)
 {
@@ -210,8 +231,9 @@ static void dcbm_done(void *param, const struct dmaengine_result *result)
 			dcbm_claim(dchan, 1);
 		dcbm_finish(dchan, desc);
 	}
-	/* There is room for what has been claimed, or can be. */
-	queue_work(dcbm_wq, &dchan->pump_work);
+	/* There is room for that. */
+	if (unsubmitted(dchan))
+		dcbm_kick(dchan);
 	spin_unlock_irqrestore(&dchan->lock, flags);
 }
 
@@ -284,23 +306,6 @@ static bool not_taken(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 	return true;
 }
 
-/* The first chunk that is not submitted to its end. */
-static struct dcbm_desc *unsubmitted(struct dcbm_chan *dchan)
-{
-	struct dcbm_desc *first = NULL;
-	unsigned int i;
-
-	for (i = 0; i < NR_DESCS; i++) {
-		struct dcbm_desc *desc = &dchan->descs[i];
-
-		if (desc->used && !desc->error &&
-		    desc->submitted < desc->chunk.nr_ranges &&
-		    (!first || desc->number < first->number))
-			first = desc;
-	}
-	return first;
-}
-
 /* Hand the next range to the channel. Returns false if there is nothing to do. */
 static bool submit(struct dcbm_chan *dchan)
 {
@@ -329,6 +334,7 @@ static bool submit(struct dcbm_chan *dchan)
 		flags |= DMA_PREP_INTERRUPT;
 	spin_unlock_irq(&dchan->lock);
 	err = hand_over(dchan, desc, nr, flags);
+	migrate_copy_chunk_fed(&desc->chunk, &dchan->since);
 	cond_resched();
 	spin_lock_irq(&dchan->lock);
 	if (err)
@@ -352,15 +358,16 @@ static void ask(struct dcbm_chan *dchan)
 
 /**
  * dcbm_pump() - Give a channel as much to do as it can hold.
- * @work: Its work item, which alone calls the driver to submit, and to ask.
+ * @work: What its thread does, which alone calls the driver to submit, and to ask.
  *
  * Context: Process context. May wait for the driver, without end.
  */
-void dcbm_pump(struct work_struct *work)
+void dcbm_pump(struct kthread_work *work)
 {
 	struct dcbm_chan *dchan = container_of(work, struct dcbm_chan, pump_work);
 	bool more = true;
 
+	migrate_copy_chunk_fed(NULL, &dchan->since);
 	spin_lock_irq(&dchan->lock);
 	dchan->pumping = true;
 	while (more) {

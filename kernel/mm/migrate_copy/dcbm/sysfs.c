@@ -205,8 +205,7 @@ static int __init dcbm_init(void)
 	if (system_supports_mte())
 		return -EOPNOTSUPP;
 #endif
-	dcbm_wq = alloc_workqueue("dcbm", WQ_MEM_RECLAIM | WQ_UNBOUND | WQ_HIGHPRI,
-				  0);
+	dcbm_wq = alloc_workqueue("dcbm", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!dcbm_wq)
 		return -ENOMEM;
 	registered = migrate_copy_engine_register(&dcbm_desc, NULL);

@@ -113,7 +113,7 @@ bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
 	    o->inflight + o->nr_failed >= MAX_INFLIGHT)
 		goto unlock;
 
-	want = copy_share_want(share);
+	want = copy_share_want(share, limits->chunks);
 	if (limits->chunk_pages)
 		want = min(want, limits->chunk_pages);
 	if (!want || !chunk_take(o->job, chunk, limits, want))
@@ -122,6 +122,7 @@ bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
 	chunk->share = share;
 	chunk->engine = engine;
 	chunk->claimed_ns = ktime_get_ns();
+	chunk->feed_ns = 0;
 	o->inflight++;
 	WRITE_ONCE(share->progress_ns, chunk->claimed_ns);
 	/* Pairs with the acquire in share_wait(). */
@@ -132,6 +133,26 @@ unlock:
 	return taken;
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_claim);
+
+/**
+ * migrate_copy_chunk_fed() - Note the CPU time that went into a chunk.
+ * @chunk: A chunk in flight; NULL if it was none so far.
+ * @since: CPU time of this thread by when it began, in ns; brought up to date.
+ *
+ * It is charged to the cgroup of the caller. An engine for which it takes longer
+ * to hand it the folios of a job than to copy them is not asked.
+ *
+ * Context: Process context.
+ */
+void migrate_copy_chunk_fed(struct migrate_copy_chunk *chunk, u64 *since)
+{
+	u64 now = task_sched_runtime(current);
+
+	if (chunk)
+		chunk->feed_ns += now - *since;
+	*since = now;
+}
+EXPORT_SYMBOL_GPL(migrate_copy_chunk_fed);
 
 /**
  * migrate_copy_chunk_copy() - Copy a chunk by this CPU.
@@ -209,6 +230,7 @@ void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok)
 	else
 		copy_engine_count(engine, ENGINE_FAILED, 1);
 	copy_engine_learn(engine, chunk, ok);
+	atomic64_add(chunk->feed_ns, &o->job->engine_ns);
 
 	spin_lock_irqsave(&o->lock, flags);
 	if (ok) {

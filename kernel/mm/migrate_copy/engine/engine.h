@@ -52,6 +52,7 @@ enum engine_stat {
  * @chunk_ns: Average time of a chunk from claim to return; 0: unknown.
  * @chunk_dev: Average deviation from that.
  * @chunk_pages: Average size of a chunk, in pages << PAGES_SHIFT.
+ * @range_ns: Average CPU time that it takes to hand it a range.
  * @learned: Chunks that have gone into these averages, up to LEARN_CHUNKS.
  * @new_ns: When all that was forgotten.
  * @stats: Counters.
@@ -71,6 +72,7 @@ struct migrate_copy_engine {
 	unsigned long chunk_ns;
 	unsigned long chunk_dev;
 	unsigned long chunk_pages;
+	unsigned long range_ns;
 	unsigned int learned;
 	u64 new_ns;
 	atomic_long_t stats[ENGINE_NR_STATS];
@@ -123,7 +125,8 @@ void copy_chunk_end(struct migrate_copy_share *share);
 
 /* model.c */
 unsigned long copy_job_rest(const struct migrate_copy_job *job);
-unsigned long copy_share_want(const struct migrate_copy_share *share);
+unsigned long copy_share_want(const struct migrate_copy_share *share,
+			      unsigned int chunks);
 bool copy_engine_too_slow(const struct migrate_copy_offload *o,
 			  const struct migrate_copy_engine *engine);
 void copy_engine_passed_over(struct migrate_copy_engine *engine);

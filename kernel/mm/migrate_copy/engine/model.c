@@ -2,23 +2,32 @@
 /*
  * How large a chunk an engine gets.
  *
+ * As large a part of the rest as each other chunk in flight and each CPU; but no
+ * larger than that all chunks of the engine's channels come out of the job, and no
+ * smaller than what it takes to hand it over is worth.
+ *
  * Engines and CPUs are to end at the same time, and no engine later than the
  * CPUs. What is known of an engine is how long its chunks take, from claim to
  * return, and how large they are, on average; as nobody knows which part of that
  * is mere latency, half of it is taken for that. To be on the safe side the time
  * is the average plus twice the average deviation from it.
  *
- * While an average chunk is in the engine's hands, the others copy q pages: the
- * CPUs by their own average speed, and chunks that are in flight already. A
- * chunk of n pages, where an average one has m, takes 1/2 + n / 2m as long. The
- * others need as long for the rest of the job if
+ * While an average chunk is in the engine's hands, the CPUs copy q pages. A chunk
+ * of n pages, where an average one has m, takes 1/2 + n / 2m as long. The CPUs
+ * alone need as long for the rest of the job if
  *
  *	n = (rest - q / 2) / (1 + q / 2m)
  *
- * That is large at the beginning, where chunk_kb limits it, and nothing towards
- * the end: the last pages go to the faster side. An engine that would get nothing
- * at the beginning is not asked, and thought a little faster and steadier next
- * time, so that it is tried again some day.
+ * That is large at the beginning, and nothing towards the end: the last pages go
+ * to the CPUs. (That other channels would help with the rest does not count: they
+ * are told the same, and all would leave it to the CPUs too early.) An engine
+ * that would get nothing at the beginning is not asked, and thought a little
+ * faster and steadier next time, so that it is tried again some day.
+ *
+ * To hand folios over takes a CPU as well: to map them, and to talk to the device.
+ * Where it takes half as long again as to copy them, the engine is not asked
+ * either. So it is with base pages; with exclusive they go to the engine
+ * nevertheless.
  *
  * Of an engine that is new nothing is known. It gets small chunks, one of them
  * first, and one more at a time for every four that have come back: what it holds
@@ -47,6 +56,9 @@
 #define LEARN_CHUNKS	(4 * MAX_INFLIGHT)
 #define TRY_CHUNKS	8U
 #define LEARN_PAGES	max_t(unsigned long, SZ_64K / PAGE_SIZE, 1)
+
+/* Less than that is not worth what it takes to hand it over, nor to wait for it. */
+#define SMALL_PAGES	max_t(unsigned long, SZ_128K / PAGE_SIZE, 1)
 
 /* How much faster an engine is thought to be after a job without it: 1/1024. */
 #define FORGET_SHIFT	10
@@ -112,6 +124,7 @@ void copy_engine_learn(struct migrate_copy_engine *engine,
 	average(&engine->chunk_dev, avg > ns ? avg - ns : ns - avg);
 	average(&engine->chunk_ns, ns);
 	average(&engine->chunk_pages, (u64)pages << PAGES_SHIFT);
+	average(&engine->range_ns, div_u64(chunk->feed_ns, chunk->nr_ranges));
 	if (learned < LEARN_CHUNKS)
 		WRITE_ONCE(engine->learned, learned + 1);
 }
@@ -139,6 +152,7 @@ void copy_engine_forget(struct migrate_copy_engine *engine)
 	WRITE_ONCE(engine->chunk_ns, 0);
 	WRITE_ONCE(engine->chunk_dev, 0);
 	WRITE_ONCE(engine->chunk_pages, 0);
+	WRITE_ONCE(engine->range_ns, 0);
 	WRITE_ONCE(engine->learned, 0);
 	WRITE_ONCE(engine->new_ns, ktime_get_ns());
 }
@@ -185,19 +199,21 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 {
 	u64 ns = READ_ONCE(engine->chunk_ns), others, pages;
 	unsigned long cpus = READ_ONCE(o->cpus);
+	unsigned long part = max(rest / (1 + inflight + cpus), SMALL_PAGES);
 
 	if (!cpus)
-		return DIV_ROUND_UP(rest, 1 + inflight);
+		return min(rest, part);
 	if (READ_ONCE(engine->learned) < TRY_CHUNKS || !ns)
 		return rest < 1 + inflight + cpus ? rest && !inflight :
 		       rest / (1 + inflight + cpus);
 
 	pages = max(copy_engine_known_pages(engine), 1);
 	others = div64_u64((ns + 2 * READ_ONCE(engine->chunk_dev)) * cpus,
-			   READ_ONCE(cpu_page_ns)) + inflight * pages;
+			   READ_ONCE(cpu_page_ns));
 	if (rest <= others / 2)
 		return 0;
-	return div64_u64((rest - others / 2) * 2 * pages, 2 * pages + others);
+	pages = div64_u64((rest - others / 2) * 2 * pages, 2 * pages + others);
+	return pages < SMALL_PAGES ? 0 : min(pages, part);
 }
 
 /* The most that an engine may claim at a time. */
@@ -216,16 +232,21 @@ static unsigned long share_most(const struct migrate_copy_share *share)
 /**
  * copy_share_want() - How much an engine may claim.
  * @share: Its share of a job, whose lock is held.
+ * @chunks: How many chunks it can have at a time; 0 if nobody knows.
  *
  * Context: Any.
  * Return: The most base pages for its next chunk; 0 for none.
  */
-unsigned long copy_share_want(const struct migrate_copy_share *share)
+unsigned long copy_share_want(const struct migrate_copy_share *share,
+			      unsigned int chunks)
 {
 	const struct migrate_copy_offload *o = share->offload;
+	unsigned long most = share_most(share);
 
+	if (chunks)
+		most = min(most, max(o->info->pages / chunks, SMALL_PAGES));
 	return min(fair_part(o, share->engine, copy_job_rest(o->job), o->inflight),
-		   share_most(share));
+		   most);
 }
 
 /**
@@ -239,7 +260,14 @@ unsigned long copy_share_want(const struct migrate_copy_share *share)
 bool copy_engine_too_slow(const struct migrate_copy_offload *o,
 			  const struct migrate_copy_engine *engine)
 {
-	return !fair_part(o, engine, o->info->pages, 0);
+	const struct migrate_copy_info *info = o->info;
+
+	/* Some may have one range in common, and some other CPU may hand them over. */
+	if (READ_ONCE(o->cpus) &&
+	    2 * READ_ONCE(engine->range_ns) * info->folios >
+	    3 * READ_ONCE(cpu_page_ns) * info->pages)
+		return true;
+	return !fair_part(o, engine, info->pages, 0);
 }
 
 /**
@@ -252,4 +280,5 @@ void copy_engine_passed_over(struct migrate_copy_engine *engine)
 {
 	fade(&engine->chunk_ns);
 	fade(&engine->chunk_dev);
+	fade(&engine->range_ns);
 }

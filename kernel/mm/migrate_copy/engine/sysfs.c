@@ -12,7 +12,7 @@
 #include "engine.h"
 
 #define DEFAULT_MIN_KB		64
-#define DEFAULT_CHUNK_KB	256
+#define DEFAULT_CHUNK_KB	512
 #define DEFAULT_TIMEOUT_MS	100
 #define MAX_TIMEOUT_MS		10000
 
@@ -237,7 +237,7 @@ static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 	(&((struct kobj_attribute)__ATTR(_name, 0444, stat_show, NULL)).attr)
 
 /* What is counted, and what is known. */
-enum { FILE_CHUNK_NS = ENGINE_NR_STATS, FILE_CHUNK_PAGES, NR_FILES };
+enum { FILE_CHUNK_NS = ENGINE_NR_STATS, FILE_CHUNK_PAGES, FILE_RANGE_NS, NR_FILES };
 
 static struct attribute *engine_stat_attrs[] = {
 	[ENGINE_JOBS]		= STAT(jobs),
@@ -250,6 +250,7 @@ static struct attribute *engine_stat_attrs[] = {
 	[ENGINE_QUARANTINED]	= STAT(quarantined),
 	[FILE_CHUNK_NS]		= STAT(chunk_ns),
 	[FILE_CHUNK_PAGES]	= STAT(chunk_pages),
+	[FILE_RANGE_NS]		= STAT(range_ns),
 	[NR_FILES]		= NULL
 };
 
@@ -265,6 +266,8 @@ static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 		return sysfs_emit(buf, "%lu\n", READ_ONCE(engine->chunk_ns));
 	if (file == FILE_CHUNK_PAGES)
 		return sysfs_emit(buf, "%lu\n", copy_engine_known_pages(engine));
+	if (file == FILE_RANGE_NS)
+		return sysfs_emit(buf, "%lu\n", READ_ONCE(engine->range_ns));
 	return sysfs_emit(buf, "%ld\n", atomic_long_read(&engine->stats[file]));
 }
 

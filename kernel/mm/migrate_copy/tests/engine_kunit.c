@@ -62,7 +62,9 @@ enum conduct { REFUSE_JOB, REFUSE_START, COPY, FAIL, LATE, LATE_COPY, LOSE,
 struct fake {
 	enum conduct conduct;
 	struct migrate_copy_limits limits;
+	u64 feed_ns;
 	unsigned long job_pages;
+	unsigned int largest;
 	struct migrate_copy_engine *engine;
 	struct migrate_copy_engine_use use;
 	struct migrate_copy_engine_desc desc;
@@ -128,6 +130,8 @@ static bool fake_claim_to(struct fake *fake, struct migrate_copy_share *share,
 	if (!migrate_copy_chunk_claim(share, chunk, &fake->limits))
 		return false;
 	fake->claims++;
+	chunk->feed_ns += fake->feed_ns;
+	fake->largest = max(fake->largest, chunk->nr_pages);
 	fake->wrong += !proper(chunk, &fake->limits);
 	return true;
 }
@@ -687,6 +691,47 @@ static void limited_ranges(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fake->wrong);
 }
 
+/* A job is enough for all chunks that an engine can have, but these are not tiny. */
+static void enough_for_all(struct kunit *test)
+{
+	static const unsigned int order[] = { ilog2(SZ_1M / PAGE_SIZE) };
+	static const struct {
+		unsigned int chunks;
+		unsigned int bytes;
+	} cases[] = { { 4, SZ_256K }, { 64, SZ_128K } };
+	struct folio_set *set = copy_test_alloc(test, order, 1);
+	struct fake *fake = fake_alloc(test, "kunit", COPY);
+	unsigned int i;
+
+	engine_tune(fake->engine, true, TIMEOUT_MS);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		fake->limits = (struct migrate_copy_limits){
+			.chunks = cases[i].chunks
+		};
+		fake->largest = 0;
+		run_job(set, 0);
+		KUNIT_EXPECT_EQ(test, fake->largest, cases[i].bytes / PAGE_SIZE);
+	}
+}
+
+/* Who takes more CPU time to hand folios over than to copy them is not asked. */
+static void costly_engine(struct kunit *test)
+{
+	struct folio_set *set = standard_set(test);
+	struct fake *fake = fake_alloc(test, "kunit", COPY);
+	unsigned int starts;
+
+	fake->feed_ns = NSEC_PER_SEC;
+	run_job(set, 0);
+	starts = fake->starts;
+	KUNIT_EXPECT_EQ(test, 1, starts);
+	run_job(set, 0);
+	KUNIT_EXPECT_EQ(test, starts, fake->starts);
+	WRITE_ONCE(fake->engine->exclusive, true);
+	run_job(set, 0);
+	KUNIT_EXPECT_EQ(test, starts + 1, fake->starts);
+}
+
 /* Base pages of a batch of 2 MB. */
 #define BATCH_PAGES	(SZ_2M / PAGE_SIZE)
 
@@ -847,10 +892,10 @@ static void slow_engine(struct kunit *test)
 	KUNIT_EXPECT_LT(test, late_rounds, 4);
 }
 
-/* Sixteen base pages, which a CPU has copied long before an engine is late. */
+/* Few pages, which a CPU has copied long before an engine is late. */
 static struct folio_set *small_set(struct kunit *test)
 {
-	static const unsigned int orders[] = { 4 };
+	static const unsigned int orders[] = { CHUNK_ORDER };
 
 	return copy_test_alloc(test, orders, ARRAY_SIZE(orders));
 }
@@ -1041,6 +1086,8 @@ static struct kunit_case engine_cases[] = {
 	KUNIT_CASE(exclusive_engine),
 	KUNIT_CASE(exclusive_refuses),
 	KUNIT_CASE(limited_ranges),
+	KUNIT_CASE(enough_for_all),
+	KUNIT_CASE(costly_engine),
 	KUNIT_CASE(whole_batch),
 	KUNIT_CASE(reasons),
 	KUNIT_CASE(new_engine),
