@@ -586,12 +586,17 @@ def test_channels_are_asked_for_before_they_are_used() -> None:
     # In this order; the CPU alone needs none of them.
     assert used == {
         (),
-        (("channels", 8), ("exclusive", 1), ("min_kb", 0), ("offloading", 1)),
-        (("channels", 8), ("exclusive", 0), ("min_kb", 0), ("offloading", 1)),
+        *(
+            (("channels", count), ("exclusive", alone), ("min_kb", 0), ("offloading", 1))
+            for count in (1, 8)
+            for alone in (0, 1)
+        ),
     }
     assert {(row.method, row.channels) for row in results.rows} == {
         ("serial", 0),
         ("batch", 0),
+        ("dma", 1),
+        ("hybrid", 1),
         ("dma", 8),
         ("hybrid", 8),
     }
