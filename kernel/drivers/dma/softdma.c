@@ -216,6 +216,8 @@ struct softdma_desc {
  * @abort: That is to be given up.
  * @gone: Nothing moves any more.
  * @closing: Nothing more is taken.
+ * @seg_kb: Most KB of a transfer, 0 for any number, as it was when the client
+ *	requested the channel.
  * @free_at: When a channel with @bandwidth_mb or @setup_ns is through with the last transfer.
  * @work: Where the thread waits for work.
  * @idle: Where others wait for the thread to let go of @current_desc.
@@ -232,6 +234,7 @@ struct softdma_chan {
 	bool abort;
 	bool gone;
 	bool closing;
+	unsigned int seg_kb;
 	ktime_t free_at;
 	wait_queue_head_t work;
 	wait_queue_head_t idle;
@@ -371,12 +374,13 @@ prep_memcpy(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
 {
 	struct softdma_chan *sc = to_chan(chan);
 	struct dma_async_tx_descriptor *tx;
+	unsigned int most_kb = READ_ONCE(sc->seg_kb);
 	struct softdma_desc *desc;
 	struct softdma_cmd *cmd;
 
 	might_sleep();
 	as_others_do();
-	if ((seg_kb && len > seg_kb * (size_t)SZ_1K) || crosses(dst, len) ||
+	if ((most_kb && len > most_kb * (size_t)SZ_1K) || crosses(dst, len) ||
 	    crosses(src, len)) {
 		atomic_inc(&misused);
 		return NULL;
@@ -514,6 +518,12 @@ static bool is_idle(struct softdma_chan *sc)
 	       list_empty(&sc->vc.desc_completed) && list_empty(&sc->held);
 	spin_unlock_irq(&sc->vc.lock);
 	return idle;
+}
+
+static int alloc_chan_resources(struct dma_chan *chan)
+{
+	WRITE_ONCE(to_chan(chan)->seg_kb, READ_ONCE(seg_kb));
+	return 0;
 }
 
 static void free_chan_resources(struct dma_chan *chan)
@@ -792,6 +802,7 @@ static void dma_init(struct dma_device *dma, struct device *dev)
 	dma->device_tx_status = tx_status;
 	dma->device_terminate_all = terminate_all;
 	dma->device_synchronize = synchronize;
+	dma->device_alloc_chan_resources = alloc_chan_resources;
 	dma->device_free_chan_resources = free_chan_resources;
 	dma->device_release = softdma_release;
 }

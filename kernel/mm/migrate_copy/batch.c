@@ -322,14 +322,15 @@ static void batch_account(const struct migrate_copy_set *set)
 }
 
 static void batch_set_init(struct migrate_copy_set *set, int reason,
-			   unsigned int asked, struct migrate_copy_team *team)
+			   unsigned int asked, struct migrate_copy_team *team,
+			   bool may_offload)
 {
 	memset(set, 0, offsetof(struct migrate_copy_set, own_pairs));
 	set->reason = reason;
 	set->asked = asked;
 	set->team = team;
 	set->may_share = migrate_copy_may_share(reason, asked);
-	set->may_offload = migrate_copy_may_offload(reason);
+	set->may_offload = may_offload;
 	/* A helper works for others, and starts no team. */
 	if (!team->started && migrate_copy_is_helper()) {
 		set->may_share = false;
@@ -358,7 +359,7 @@ static void batch_set_enlarge(struct migrate_copy_set *set)
  * their own. Unless somebody has decided that it is worth it, or they are to be copied
  * by something else.
  */
-static bool batch_worth_it(const struct list_head *src_folios, int reason,
+static bool batch_worth_it(const struct list_head *src_folios, bool may_offload,
 			   const struct migrate_copy_team *team)
 {
 	unsigned long pages = 0;
@@ -372,26 +373,26 @@ static bool batch_worth_it(const struct list_head *src_folios, int reason,
 		return true;
 
 	if (team->started && team->next_batch && !list_is_singular(src_folios))
-		return migrate_copy_may_offload(reason);
+		return may_offload;
 
 	list_for_each_entry(src, src_folios, lru) {
 		pages += folio_nr_pages(src);
 		if (pages >= MIGRATE_COPY_MIN_PAGES)
 			return true;
 	}
-	return migrate_copy_may_offload(reason);
+	return may_offload;
 }
 
 /* Out of the way of small moves, which need no room for a set. */
 static noinline void batch_copy(struct list_head *src_folios,
 				struct list_head *dst_folios, int reason,
 				unsigned int asked,
-				struct migrate_copy_team *team)
+				struct migrate_copy_team *team, bool may_offload)
 {
 	struct migrate_copy_set set __uninitialized;
 	struct folio *src, *dst;
 
-	batch_set_init(&set, reason, asked, team);
+	batch_set_init(&set, reason, asked, team, may_offload);
 	if (set.may_offload)
 		batch_set_enlarge(&set);
 
@@ -435,8 +436,10 @@ void migrate_copy_batch(struct list_head *src_folios,
 			struct list_head *dst_folios, int reason,
 			unsigned int asked, struct migrate_copy_team *team)
 {
-	if (batch_worth_it(src_folios, reason, team))
-		batch_copy(src_folios, dst_folios, reason, asked, team);
+	bool may_offload = migrate_copy_may_offload(reason, src_folios);
+
+	if (batch_worth_it(src_folios, may_offload, team))
+		batch_copy(src_folios, dst_folios, reason, asked, team, may_offload);
 }
 
 /**
@@ -461,7 +464,8 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 	if (!batch_unpinned(src))
 		return false;
 
-	batch_set_init(&set, reason, asked, team);
+	batch_set_init(&set, reason, asked, team,
+		       migrate_copy_may_offload(reason, NULL));
 	set.pairs[0].dst = dst;
 	set.pairs[0].src = src;
 	set.pages = folio_nr_pages(src);

@@ -215,11 +215,13 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 				      unsigned long *engine_pages);
 struct migrate_copy_room *migrate_copy_room_get(void);
 void migrate_copy_room_put(struct migrate_copy_room *room);
-bool __migrate_copy_may_offload(int reason);
+bool __migrate_copy_may_offload(int reason, const struct list_head *src_folios);
 
-static inline bool migrate_copy_may_offload(int reason)
+static inline bool migrate_copy_may_offload(int reason,
+					    const struct list_head *src_folios)
 {
-	return migrate_copy_offloading() && __migrate_copy_may_offload(reason);
+	return migrate_copy_offloading() &&
+	       __migrate_copy_may_offload(reason, src_folios);
 }
 
 int migrate_copy_engines_init(struct kobject *parent);
@@ -247,7 +249,8 @@ static inline void migrate_copy_room_put(struct migrate_copy_room *room)
 {
 }
 
-static inline bool migrate_copy_may_offload(int reason)
+static inline bool migrate_copy_may_offload(int reason,
+					    const struct list_head *src_folios)
 {
 	return false;
 }

@@ -85,7 +85,8 @@ static void learn(struct dcbm_chan *dchan, struct dma_chan *chan)
 	dchan->dev = get_device(dev);
 	WRITE_ONCE(dchan->nid, dev_to_node(chan->device->dev));
 	dchan->limits = (struct migrate_copy_limits){
-		.range_pages = min_t(size_t, dma_get_max_seg_size(dev) / PAGE_SIZE, UINT_MAX),
+		.range_pages = clamp_t(size_t, dma_get_max_seg_size(dev) / PAGE_SIZE, 1,
+				       UINT_MAX),
 	};
 	/* One that is larger than all memory is none. */
 	if (boundary != ULONG_MAX)

@@ -216,7 +216,8 @@ void dcbm_work(struct work_struct *work)
 	if (READ_ONCE(dchan->state) == CHAN_RESETTING || READ_ONCE(dchan->lost))
 		terminate(dchan);
 	spin_lock_irq(&dchan->lock);
-	if (dchan->state == CHAN_RESETTING)
+	/* The thread of one that is asked is about to let go of the driver. */
+	if (dchan->state == CHAN_RESETTING && !dchan->pumping)
 		WRITE_ONCE(dchan->state, CHAN_LIVE);
 	spin_unlock_irq(&dchan->lock);
 	end_quarantine(dchan);
@@ -224,6 +225,8 @@ void dcbm_work(struct work_struct *work)
 		release(dchan);
 	else if (READ_ONCE(dchan->lost))
 		queue_delayed_work(dcbm_wq, &dchan->work, RETRY_DELAY);
+	else if (READ_ONCE(dchan->state) == CHAN_RESETTING)
+		queue_delayed_work(dcbm_wq, &dchan->work, LOOK_DELAY);
 	dcbm_kick(dchan);
 }
 

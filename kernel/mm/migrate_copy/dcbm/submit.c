@@ -62,8 +62,9 @@ struct workqueue_struct *dcbm_wq;
 atomic_long_t dcbm_rejected;
 atomic_long_t dcbm_spurious;
 
-/* How often a channel is asked. */
-#define ASK_US		10
+/* How often a channel is asked, at first and after a while. */
+#define ASK_US		10U
+#define MOST_ASK_US	80U
 
 #define TICKET_RANGE	GENMASK_ULL(7, 0)
 #define TICKET_DESC	GENMASK_ULL(15, 8)
@@ -225,11 +226,14 @@ static void dcbm_done(void *param, const struct dmaengine_result *result)
 	if (dcbm_over(desc)) {
 		/*
 		 * Claim first: in between nothing might be in flight, and the
-		 * caller would take that for the end.
+		 * caller would take that for the end. But what has ended may be
+		 * what there was no room for.
 		 */
-		if (!desc->error)
-			dcbm_claim(dchan, 1);
+		bool claimed = !desc->error && dcbm_claim(dchan, 1);
+
 		dcbm_finish(dchan, desc);
+		if (!claimed)
+			dcbm_claim(dchan, 0);
 	}
 	/* There is room for that. */
 	if (unsubmitted(dchan))
@@ -296,7 +300,8 @@ static bool not_taken(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 		dchan->again = empty;
 		if (empty)
 			mod_delayed_work(dcbm_wq, &dchan->work, LOOK_DELAY);
-		return false;
+		/* What it had may have been reported while this was handed over. */
+		return !empty && !dchan->outstanding;
 	}
 	dchan->again = false;
 	atomic_long_inc(&dcbm_rejected);
@@ -365,6 +370,7 @@ static void ask(struct dcbm_chan *dchan)
 void dcbm_pump(struct kthread_work *work)
 {
 	struct dcbm_chan *dchan = container_of(work, struct dcbm_chan, pump_work);
+	unsigned int us = ASK_US, before;
 	bool more = true;
 
 	migrate_copy_chunk_fed(NULL, &dchan->since);
@@ -375,12 +381,17 @@ void dcbm_pump(struct kthread_work *work)
 			;
 		if (!dchan->asks || !dchan->outstanding)
 			break;
-		more = dcbm_ready(dchan);
+		more = dchan->state == CHAN_LIVE && !dchan->lost;
+		before = dchan->outstanding;
 		spin_unlock_irq(&dchan->lock);
 		ask(dchan);
 		if (more)
-			usleep_range(ASK_US, 2 * ASK_US);
+			usleep_range(us, 2 * us);
+		/* What this has taken is no price of what comes next. */
+		migrate_copy_chunk_fed(NULL, &dchan->since);
 		spin_lock_irq(&dchan->lock);
+		/* It is a real-time thread: what takes long is asked less often. */
+		us = dchan->outstanding == before ? min(2 * us, MOST_ASK_US) : ASK_US;
 	}
 	dchan->pumping = false;
 	spin_unlock_irq(&dchan->lock);

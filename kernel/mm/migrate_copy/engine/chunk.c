@@ -148,8 +148,9 @@ void migrate_copy_chunk_fed(struct migrate_copy_chunk *chunk, u64 *since)
 {
 	u64 now = task_sched_runtime(current);
 
+	/* It may be given up meanwhile; then it matters little. */
 	if (chunk)
-		chunk->feed_ns += now - *since;
+		WRITE_ONCE(chunk->feed_ns, chunk->feed_ns + now - *since);
 	*since = now;
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_fed);

@@ -52,7 +52,7 @@ enum engine_stat {
  * @chunk_ns: Average time of a chunk from claim to return; 0: unknown.
  * @chunk_dev: Average deviation from that.
  * @chunk_pages: Average size of a chunk, in pages << PAGES_SHIFT.
- * @range_ns: Average CPU time that it takes to hand it a range.
+ * @range_ns: Average CPU time that it takes to hand it a range, in ns << PAGES_SHIFT.
  * @learned: Chunks that have gone into these averages, up to LEARN_CHUNKS.
  * @new_ns: When all that was forgotten.
  * @stats: Counters.
@@ -129,11 +129,14 @@ unsigned long copy_share_want(const struct migrate_copy_share *share,
 			      unsigned int chunks);
 bool copy_engine_too_slow(const struct migrate_copy_offload *o,
 			  const struct migrate_copy_engine *engine);
+bool copy_engine_costly(const struct migrate_copy_engine *engine,
+			unsigned long folios, unsigned long pages);
 void copy_engine_passed_over(struct migrate_copy_engine *engine);
 void copy_engine_learn(struct migrate_copy_engine *engine,
 		       const struct migrate_copy_chunk *chunk, bool ok);
 void copy_engine_learn_cpu(u64 ns, unsigned long pages);
 void copy_engine_forget(struct migrate_copy_engine *engine);
+unsigned long copy_engine_range_ns(const struct migrate_copy_engine *engine);
 unsigned long copy_engine_known_pages(const struct migrate_copy_engine *engine);
 
 /* sysfs.c */

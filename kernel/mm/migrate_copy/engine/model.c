@@ -60,10 +60,14 @@
 /* Less than that is not worth what it takes to hand it over, nor to wait for it. */
 #define SMALL_PAGES	max_t(unsigned long, SZ_128K / PAGE_SIZE, 1)
 
-/* How much faster an engine is thought to be after a job without it: 1/1024. */
-#define FORGET_SHIFT	10
+/*
+ * How much faster an engine is thought to be after a job without it: 1/1024; and how
+ * much less it is thought to take to hand it something: that changes hardly ever.
+ */
+#define FORGET_SHIFT		10
+#define FORGET_PRICE_SHIFT	13
 
-/* Fractions of a page in an average. */
+/* Fractions of a page, or of a ns, in an average. */
 #define PAGES_SHIFT	8
 
 /* Of more pairs than that, the rest is estimated by the next one. */
@@ -82,13 +86,13 @@ static void average(unsigned long *avg, u64 sample)
 }
 
 /* The engine has not been tried: it may be faster by now. */
-static void fade(unsigned long *avg)
+static void fade(unsigned long *avg, unsigned int shift)
 {
 	unsigned long old = READ_ONCE(*avg);
 
 	/* By 1 at least, or a small one would stay; but 0 is unknown. */
 	if (old > 1)
-		WRITE_ONCE(*avg, old - (old >> FORGET_SHIFT) - 1);
+		WRITE_ONCE(*avg, old - (old >> shift) - 1);
 }
 
 /**
@@ -124,7 +128,9 @@ void copy_engine_learn(struct migrate_copy_engine *engine,
 	average(&engine->chunk_dev, avg > ns ? avg - ns : ns - avg);
 	average(&engine->chunk_ns, ns);
 	average(&engine->chunk_pages, (u64)pages << PAGES_SHIFT);
-	average(&engine->range_ns, div_u64(chunk->feed_ns, chunk->nr_ranges));
+	if (ok)
+		average(&engine->range_ns, div_u64(chunk->feed_ns << PAGES_SHIFT,
+						   chunk->nr_ranges));
 	if (learned < LEARN_CHUNKS)
 		WRITE_ONCE(engine->learned, learned + 1);
 }
@@ -167,6 +173,18 @@ void copy_engine_forget(struct migrate_copy_engine *engine)
 unsigned long copy_engine_known_pages(const struct migrate_copy_engine *engine)
 {
 	return READ_ONCE(engine->chunk_pages) >> PAGES_SHIFT;
+}
+
+/**
+ * copy_engine_range_ns() - How much CPU time it takes to hand over a range.
+ * @engine: The engine.
+ *
+ * Context: Any.
+ * Return: ns, on average; 0 if that is not known.
+ */
+unsigned long copy_engine_range_ns(const struct migrate_copy_engine *engine)
+{
+	return READ_ONCE(engine->range_ns) >> PAGES_SHIFT;
 }
 
 /**
@@ -213,7 +231,10 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 	if (rest <= others / 2)
 		return 0;
 	pages = div64_u64((rest - others / 2) * 2 * pages, 2 * pages + others);
-	return pages < SMALL_PAGES ? 0 : min(pages, part);
+	/* One that has only had small chunks is to have the next one, too. */
+	if (pages < (READ_ONCE(engine->learned) < LEARN_CHUNKS ? LEARN_PAGES : SMALL_PAGES))
+		return 0;
+	return min(pages, part);
 }
 
 /* The most that an engine may claim at a time. */
@@ -250,6 +271,25 @@ unsigned long copy_share_want(const struct migrate_copy_share *share,
 }
 
 /**
+ * copy_engine_costly() - Does it take more to hand folios over than to copy them?
+ * @engine: The engine.
+ * @folios: How many folios.
+ * @pages: Their base pages.
+ *
+ * Half as much again: some may have a range in common, and some other CPU may hand
+ * them over.
+ *
+ * Context: Any.
+ * Return: true if so.
+ */
+bool copy_engine_costly(const struct migrate_copy_engine *engine,
+			unsigned long folios, unsigned long pages)
+{
+	return 2 * copy_engine_range_ns(engine) * folios >
+	       3 * READ_ONCE(cpu_page_ns) * pages;
+}
+
+/**
  * copy_engine_too_slow() - Is an engine too slow for any part of a job?
  * @o: The job.
  * @engine: The engine.
@@ -262,10 +302,7 @@ bool copy_engine_too_slow(const struct migrate_copy_offload *o,
 {
 	const struct migrate_copy_info *info = o->info;
 
-	/* Some may have one range in common, and some other CPU may hand them over. */
-	if (READ_ONCE(o->cpus) &&
-	    2 * READ_ONCE(engine->range_ns) * info->folios >
-	    3 * READ_ONCE(cpu_page_ns) * info->pages)
+	if (READ_ONCE(o->cpus) && copy_engine_costly(engine, info->folios, info->pages))
 		return true;
 	return !fair_part(o, engine, info->pages, 0);
 }
@@ -278,7 +315,7 @@ bool copy_engine_too_slow(const struct migrate_copy_offload *o,
  */
 void copy_engine_passed_over(struct migrate_copy_engine *engine)
 {
-	fade(&engine->chunk_ns);
-	fade(&engine->chunk_dev);
-	fade(&engine->range_ns);
+	fade(&engine->chunk_ns, FORGET_SHIFT);
+	fade(&engine->chunk_dev, FORGET_SHIFT);
+	fade(&engine->range_ns, FORGET_PRICE_SHIFT);
 }

@@ -55,6 +55,7 @@ void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk)
 
 	copy_engine_count(chunk->engine, ENGINE_LOST, 1);
 	copy_engine_learn(chunk->engine, chunk, false);
+	atomic64_add(READ_ONCE(chunk->feed_ns), &o->job->engine_ns);
 	chunk_visit_dst(chunk, folio_get);
 	spin_lock_irqsave(&quarantine_lock, flags);
 	list_add(&chunk->quarantine, &quarantine);

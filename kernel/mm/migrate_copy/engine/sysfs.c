@@ -85,23 +85,41 @@ void migrate_copy_room_put(struct migrate_copy_room *room)
 }
 
 /**
- * __migrate_copy_may_offload() - Is there an engine for such a request?
- * @reason: Its migrate_reason.
+ * __migrate_copy_may_offload() - Is there an engine for such folios?
+ * @reason: The migrate_reason.
+ * @src_folios: The folios, linked by their lru; NULL for a large one.
  *
  * Context: Any.
- * Return: true if so.
+ * Return: true if so: one to which it is worth to hand them over.
  */
-bool __migrate_copy_may_offload(int reason)
+bool __migrate_copy_may_offload(int reason, const struct list_head *src_folios)
 {
+	unsigned long folios = 0, pages = 0;
 	struct migrate_copy_engine *engine;
+	struct folio *folio;
 	bool may = false;
 	int idx;
 
+	if (src_folios) {
+		list_for_each_entry(folio, src_folios, lru) {
+			folios++;
+			pages += folio_nr_pages(folio);
+		}
+	}
 	idx = srcu_read_lock(&copy_engines_srcu);
 	list_for_each_entry_srcu(engine, &copy_engines, node,
-				 srcu_read_lock_held(&copy_engines_srcu))
-		may |= READ_ONCE(engine->use->offloading) &&
-		       READ_ONCE(engine->use->reasons) & BIT(reason);
+				 srcu_read_lock_held(&copy_engines_srcu)) {
+		if (!READ_ONCE(engine->use->offloading) ||
+		    !(READ_ONCE(engine->use->reasons) & BIT(reason)))
+			continue;
+		if (READ_ONCE(engine->exclusive) ||
+		    !copy_engine_costly(engine, folios, pages)) {
+			may = true;
+			continue;
+		}
+		copy_engine_count(engine, ENGINE_REFUSED, 1);
+		copy_engine_passed_over(engine);
+	}
 	srcu_read_unlock(&copy_engines_srcu, idx);
 	return may;
 }
@@ -267,7 +285,7 @@ static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 	if (file == FILE_CHUNK_PAGES)
 		return sysfs_emit(buf, "%lu\n", copy_engine_known_pages(engine));
 	if (file == FILE_RANGE_NS)
-		return sysfs_emit(buf, "%lu\n", READ_ONCE(engine->range_ns));
+		return sysfs_emit(buf, "%lu\n", copy_engine_range_ns(engine));
 	return sysfs_emit(buf, "%ld\n", atomic_long_read(&engine->stats[file]));
 }
 

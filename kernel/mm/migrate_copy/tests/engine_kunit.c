@@ -811,8 +811,8 @@ static void reasons(struct kunit *test)
 	struct result result;
 
 	WRITE_ONCE(fake->use.reasons, ~BIT(MR_SYSCALL));
-	KUNIT_EXPECT_FALSE(test, migrate_copy_may_offload(MR_SYSCALL));
-	KUNIT_EXPECT_TRUE(test, migrate_copy_may_offload(MR_DEMOTION));
+	KUNIT_EXPECT_FALSE(test, migrate_copy_may_offload(MR_SYSCALL, NULL));
+	KUNIT_EXPECT_TRUE(test, migrate_copy_may_offload(MR_DEMOTION, NULL));
 	result = run_job(set, 0);
 	expect_copied(test, set, &result);
 	KUNIT_EXPECT_EQ(test, 0, result.engine_pages);
