@@ -232,3 +232,19 @@ def test_warnings_of_a_build_but_those_of_macros(tmp_path: Path) -> None:
     log.write_text(f"{of_macro}{other}")
     assert build.warned(log).startswith("mm/migrate.c:9:1: warning: unused variable")
     assert "and 0 more" in build.warned(log)
+
+
+def test_files_are_whole_after_each_patch(tmp_path: Path) -> None:
+    everything = series.load().patches
+    for patch, files in zip(everything, compose.growth(everything, tmp_path), strict=True):
+        for name, data in files.items():
+            if not name.endswith((".c", ".h")):
+                continue
+            text = data.decode()
+            begun = len(re.findall(r"^#\s*if", text, re.MULTILINE))
+            ended = len(re.findall(r"^#\s*endif", text, re.MULTILINE))
+            assert begun == ended, f"{name} after {patch.name}"
+            # A hunk of one patch that is in the next one takes half of a function with it.
+            assert not re.search(r"^\{(?:(?!^\}).)*^\{", text, re.MULTILINE | re.DOTALL), (
+                f"{name} after {patch.name}"
+            )
