@@ -148,7 +148,7 @@ void migrate_copy_chunk_fed(struct migrate_copy_chunk *chunk, u64 *since)
 {
 	u64 now = task_sched_runtime(current);
 
-	/* It may be given up meanwhile; then it matters little. */
+	/* It may be given up at the same time; then it matters little. */
 	if (chunk)
 		WRITE_ONCE(chunk->feed_ns, chunk->feed_ns + now - *since);
 	*since = now;
