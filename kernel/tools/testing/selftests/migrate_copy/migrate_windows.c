@@ -24,12 +24,6 @@
 
 #include "windows/windows.h"
 
-/*
- * Who waits for a folio's lock with a reference to it keeps it where it is: one
- * at a time, and then the next.
- */
-#define SOME_STAY	8
-
 static const struct kind tmpfs_huge = {
 	"tmpfs_huge", BACK_TMPFS_HUGE, 2 * MB, 4 * MB
 };

@@ -19,6 +19,12 @@
 #define AFTER_MS	20000
 /* And to have what chance may take from a scene, such as a stale TLB. */
 #define SCENE_TRIES	5
+/*
+ * Who waits for a folio's lock with a reference to it keeps it where it is: one
+ * at a time, and then the next.
+ */
+#define SOME_STAY	8
+
 /* For what is written in a window. */
 #define OTHER_SEED(s)	((s)->r.seed + 0x777777)
 
