@@ -114,6 +114,18 @@ def test_complaint_of_the_kernel_is_an_error(message: str, prefix: str) -> None:
     assert "fine" not in console.report("what", Path("log"))
 
 
+@pytest.mark.parametrize("off", [False, True])
+def test_a_warning_of_the_end_counts_unless_the_machine_goes_off(off: bool) -> None:
+    console = Console(())
+    if off:
+        console.feed(b"[   79.245740] reboot: Power down\n")
+    warning = b"WARNING: CPU: 3 PID: 258 at kernel/sched/core.c:3300 %s+0x17a/0x1a0\n"
+    console.feed(b"[   79.256348] " + warning % b"set_task_cpu")
+    assert (console.splat is None) == off
+    console.feed(b"[   79.256350] " + warning % b"ttwu_queue")
+    assert console.splat is not None
+
+
 @pytest.mark.parametrize(
     "line",
     [

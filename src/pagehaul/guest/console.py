@@ -38,6 +38,10 @@ _STALLED = re.compile(
     r"rcu: \s+(?:(\d+)-(\S)\S+ \(.* fqs=\d+( \(false positive\?\))?|Tasks blocked )"
 )
 _STARVED = re.compile(r"rcu: rcu_\w+ kthread starved for .* ->cpu=(\d+)$")
+# When the machine goes off, a CPU that is about to be stopped may wake a task of one that is already:
+# Linux 6.12 warns of that.
+_OFF = "reboot: Power down"
+_OF_THE_END = re.compile(r"WARNING: .* at kernel/sched/core\.c:\d+ set_task_cpu\+")
 # "[    1.234567] ", with the caller's id where the kernel prints one: "[    1.2][   T12] ".
 _TIMESTAMP = re.compile(r"^(?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?")
 
@@ -52,6 +56,7 @@ class Console:
         self._splat_line = 0
         self.splat: str | None = None
         self._more_splats = False
+        self._off = False
         self.hung = False
 
     def feed(self, data: bytes) -> None:
@@ -63,7 +68,10 @@ class Console:
     def _line(self, line: str) -> None:
         self._lines.append(line)
         message = _TIMESTAMP.sub("", line)
+        self._off = self._off or message == _OFF
         if not _SPLATS.match(message) or any(p.search(message) for p in self._allow):
+            return
+        if self._off and _OF_THE_END.match(message):
             return
         self.hung = self.hung or bool(_HANGS.match(message))
         if self.splat is None:
