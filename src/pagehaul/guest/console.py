@@ -38,8 +38,8 @@ _STALLED = re.compile(
     r"rcu: \s+(?:(\d+)-(\S)\S+ \(.* fqs=\d+( \(false positive\?\))?|Tasks blocked )"
 )
 _STARVED = re.compile(r"rcu: rcu_\w+ kthread starved for .* ->cpu=(\d+)$")
-# When the machine goes off, a CPU that is about to be stopped may wake a task of one that is already:
-# Linux 6.12 warns of that.
+# When the machine goes off, a CPU that is to be stopped may wake a task of one that is already: Linux
+# 6.12 warns of that.
 _OFF = "reboot: Power down"
 _OF_THE_END = re.compile(r"WARNING: .* at kernel/sched/core\.c:\d+ set_task_cpu\+")
 # "[    1.234567] ", with the caller's id where the kernel prints one: "[    1.2][   T12] ".
