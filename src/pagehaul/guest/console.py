@@ -38,7 +38,7 @@ _STALLED = re.compile(
     r"rcu: \s+(?:(\d+)-(\S)\S+ \(.* fqs=\d+( \(false positive\?\))?|Tasks blocked )"
 )
 _STARVED = re.compile(r"rcu: rcu_\w+ kthread starved for .* ->cpu=(\d+)$")
-# When the machine goes off, a CPU that is to be stopped may wake a task of one that is already: Linux
+# When the machine goes off, a CPU that is to be stopped may wake a task of one that has been: Linux
 # 6.12 warns of that.
 _OFF = "reboot: Power down"
 _OF_THE_END = re.compile(r"WARNING: .* at kernel/sched/core\.c:\d+ set_task_cpu\+")
