@@ -31,26 +31,39 @@ static bool have_all(const char *path, const char *wanted)
 	return false;
 }
 
+static const struct {
+	const char *prefix;
+	const char *dir;
+} places[] = {
+	{ SYSCTL_PREFIX, SYSCTL_DIR },
+	{ MODULE_PREFIX, MODULE_DIR },
+	{ DEBUG_PREFIX, DEBUG_DIR },
+};
+
+/* Where a knob is; moves *name behind the prefix that says so. */
+static const char *knob_dir(const char **name)
+{
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		size_t len = strlen(places[i].prefix);
+
+		if (!strncmp(*name, places[i].prefix, len)) {
+			*name += len;
+			return places[i].dir;
+		}
+	}
+	return MIGRATE_COPY_DIR;
+}
+
 /* Sets @nr knobs, each "NAME=VALUE". */
 bool set_knobs(const char *const *knobs, int nr)
 {
 	for (int i = 0; i < nr; i++) {
-		const char *name = knobs[i], *dir = MIGRATE_COPY_DIR;
+		const char *name = knobs[i], *dir = knob_dir(&name);
 		const char *equals = strchr(name, '=');
 		char path[256];
 
-		if (!strncmp(name, SYSCTL_PREFIX, strlen(SYSCTL_PREFIX))) {
-			name += strlen(SYSCTL_PREFIX);
-			dir = SYSCTL_DIR;
-		} else if (!strncmp(name, MODULE_PREFIX, strlen(MODULE_PREFIX))) {
-			name += strlen(MODULE_PREFIX);
-			dir = MODULE_DIR;
-		} else if (!strncmp(name, DEBUG_PREFIX, strlen(DEBUG_PREFIX))) {
-			name += strlen(DEBUG_PREFIX);
-			dir = DEBUG_DIR;
-			if (access(DEBUG_DIR, F_OK) < 0)
-				mount("debugfs", DEBUGFS, "debugfs", 0, NULL);
-		}
+		if (!strcmp(dir, DEBUG_DIR) && access(DEBUG_DIR, F_OK) < 0)
+			mount("debugfs", DEBUGFS, "debugfs", 0, NULL);
 		snprintf(path, sizeof(path), "%s/%.*s", dir, (int)(equals - name), name);
 		if (set_sysfs(path, equals + 1) < 0) {
 			fail("cannot set %s to %s: %s%s", path, equals + 1, strerror(errno),

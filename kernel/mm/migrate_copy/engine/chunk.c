@@ -189,17 +189,19 @@ EXPORT_SYMBOL_GPL(migrate_copy_chunk_copy);
 
 /**
  * copy_chunk_end() - Note that a chunk has ended.
- * @share: Its share of the job, whose lock is held.
+ * @chunk: The chunk. The job's lock is held.
  *
  * The last one that ends lets the caller go, once the lock is free.
  *
  * Context: Any.
  */
-void copy_chunk_end(struct migrate_copy_share *share)
+void copy_chunk_end(const struct migrate_copy_chunk *chunk)
 {
+	struct migrate_copy_share *share = chunk->share;
 	struct migrate_copy_offload *o = share->offload;
 
 	lockdep_assert_held(&o->lock);
+	atomic64_add(READ_ONCE(chunk->feed_ns), &o->job->engine_ns);
 	o->inflight--;
 	WRITE_ONCE(share->inflight, share->inflight - 1);
 	WRITE_ONCE(share->returned, share->returned + 1);
@@ -231,7 +233,6 @@ void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok)
 	else
 		copy_engine_count(engine, ENGINE_FAILED, 1);
 	copy_engine_learn(engine, chunk, ok);
-	atomic64_add(chunk->feed_ns, &o->job->engine_ns);
 
 	spin_lock_irqsave(&o->lock, flags);
 	if (ok) {
@@ -241,7 +242,7 @@ void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok)
 		o->failed[o->nr_failed].nr = chunk->nr_pages;
 		o->nr_failed++;
 	}
-	copy_chunk_end(share);
+	copy_chunk_end(chunk);
 	spin_unlock_irqrestore(&o->lock, flags);
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_return);

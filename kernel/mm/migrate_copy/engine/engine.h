@@ -51,8 +51,8 @@ enum engine_stat {
  * @own_use: If the driver has none.
  * @chunk_ns: Average time of a chunk from claim to return; 0: unknown.
  * @chunk_dev: Average deviation from that.
- * @chunk_pages: Average size of a chunk, in pages << PAGES_SHIFT.
- * @range_ns: Average CPU time that it takes to hand it a range, in ns << PAGES_SHIFT.
+ * @chunk_pages: Average size of a chunk, in pages << FRACTION_SHIFT.
+ * @range_ns: Average CPU time that it takes to hand it a range, in ns << FRACTION_SHIFT.
  * @learned: Chunks that have gone into these averages, up to LEARN_CHUNKS.
  * @new_ns: When all that was forgotten.
  * @stats: Counters.
@@ -121,7 +121,7 @@ static inline void copy_engine_count(struct migrate_copy_engine *engine,
 }
 
 /* protocol.c */
-void copy_chunk_end(struct migrate_copy_share *share);
+void copy_chunk_end(const struct migrate_copy_chunk *chunk);
 
 /* model.c */
 unsigned long copy_job_rest(const struct migrate_copy_job *job);

@@ -68,7 +68,7 @@
 #define FORGET_PRICE_SHIFT	13
 
 /* Fractions of a page, or of a ns, in an average. */
-#define PAGES_SHIFT	8
+#define FRACTION_SHIFT	8
 
 /* Of more pairs than that, the rest is estimated by the next one. */
 #define COUNTED_PAIRS	64
@@ -127,9 +127,9 @@ void copy_engine_learn(struct migrate_copy_engine *engine,
 	/* One alone may have been lucky: it is taken for a third of what may come. */
 	average(&engine->chunk_dev, avg > ns ? avg - ns : ns - avg);
 	average(&engine->chunk_ns, ns);
-	average(&engine->chunk_pages, (u64)pages << PAGES_SHIFT);
+	average(&engine->chunk_pages, (u64)pages << FRACTION_SHIFT);
 	if (ok)
-		average(&engine->range_ns, div_u64(chunk->feed_ns << PAGES_SHIFT,
+		average(&engine->range_ns, div_u64(chunk->feed_ns << FRACTION_SHIFT,
 						   chunk->nr_ranges));
 	if (learned < LEARN_CHUNKS)
 		WRITE_ONCE(engine->learned, learned + 1);
@@ -172,7 +172,7 @@ void copy_engine_forget(struct migrate_copy_engine *engine)
  */
 unsigned long copy_engine_known_pages(const struct migrate_copy_engine *engine)
 {
-	return READ_ONCE(engine->chunk_pages) >> PAGES_SHIFT;
+	return READ_ONCE(engine->chunk_pages) >> FRACTION_SHIFT;
 }
 
 /**
@@ -184,7 +184,7 @@ unsigned long copy_engine_known_pages(const struct migrate_copy_engine *engine)
  */
 unsigned long copy_engine_range_ns(const struct migrate_copy_engine *engine)
 {
-	return READ_ONCE(engine->range_ns) >> PAGES_SHIFT;
+	return READ_ONCE(engine->range_ns) >> FRACTION_SHIFT;
 }
 
 /**
@@ -217,13 +217,12 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 {
 	u64 ns = READ_ONCE(engine->chunk_ns), others, pages;
 	unsigned long cpus = READ_ONCE(o->cpus);
-	unsigned long part = max(rest / (1 + inflight + cpus), SMALL_PAGES);
+	unsigned long part = rest / (1 + inflight + cpus);
 
 	if (!cpus)
-		return min(rest, part);
+		return min(rest, max(part, SMALL_PAGES));
 	if (READ_ONCE(engine->learned) < TRY_CHUNKS || !ns)
-		return rest < 1 + inflight + cpus ? rest && !inflight :
-		       rest / (1 + inflight + cpus);
+		return part ?: rest && !inflight;
 
 	pages = max(copy_engine_known_pages(engine), 1);
 	others = div64_u64((ns + 2 * READ_ONCE(engine->chunk_dev)) * cpus,
@@ -234,7 +233,7 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 	/* One that has only had small chunks is to have the next one, too. */
 	if (pages < (READ_ONCE(engine->learned) < LEARN_CHUNKS ? LEARN_PAGES : SMALL_PAGES))
 		return 0;
-	return min(pages, part);
+	return min(pages, max(part, SMALL_PAGES));
 }
 
 /* The most that an engine may claim at a time. */

@@ -47,15 +47,13 @@ static void chunk_visit_dst(struct migrate_copy_chunk *chunk,
  */
 void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk)
 {
-	struct migrate_copy_share *share = chunk->share;
-	struct migrate_copy_offload *o = share->offload;
+	struct migrate_copy_offload *o = chunk->share->offload;
 	unsigned int pair = CURSOR_PAIR(chunk->first);
 	long left = chunk->nr_pages + CURSOR_PAGE(chunk->first);
 	unsigned long flags;
 
 	copy_engine_count(chunk->engine, ENGINE_LOST, 1);
 	copy_engine_learn(chunk->engine, chunk, false);
-	atomic64_add(READ_ONCE(chunk->feed_ns), &o->job->engine_ns);
 	chunk_visit_dst(chunk, folio_get);
 	spin_lock_irqsave(&quarantine_lock, flags);
 	list_add(&chunk->quarantine, &quarantine);
@@ -68,7 +66,7 @@ void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk)
 		set_bit(pair, o->job->failed);
 		left -= folio_nr_pages(o->job->pairs[pair].src);
 	}
-	copy_chunk_end(share);
+	copy_chunk_end(chunk);
 	spin_unlock_irqrestore(&o->lock, flags);
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_lost);
