@@ -286,7 +286,7 @@ def test_guest_that_hangs_is_killed_before_its_time(
 def test_guest_that_does_not_power_off_is_an_error(
     boot: Booted, monkeypatch: pytest.MonkeyPatch, alive: Callable[[str], bool]
 ) -> None:
-    monkeypatch.setattr(session, "_POWER_OFF_S", 1.0)
+    monkeypatch.setattr(session, "POWER_OFF_S", 1.0)
     with pytest.raises(GuestError, match="not powered off"):
         boot('echo 0 > "$status"; sleep 98763')
     assert not alive("sleep 98763")

@@ -10,7 +10,8 @@ from pagehaul.guest.task import Task
 
 # Runs in the guest as root. The command writes into pipes that `cat` empties into the ports: a port
 # can be opened once only, and programs reopen their own /dev/stdout. A daemon that the command left
-# behind may hold a pipe open for ever, hence the bound on the wait.
+# behind may hold a pipe open for ever, hence the bound on the wait. A guest that does not power off
+# says what its CPUs and tasks are doing, before it is ended.
 _GUEST_SCRIPT = """\
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 for port in /sys/class/virtio-ports/*; do
@@ -30,7 +31,12 @@ code=$?
 (sleep 5; kill $out $err) 2> /dev/null &
 wait $out $err
 echo $code > "$status"
+(sleep @GRACE@; for key in t w l; do echo $key > /proc/sysrq-trigger; done) > /dev/null 2>&1 &
 """
+
+# Seconds a guest may take to power off once its command has ended, and before it says why not.
+POWER_OFF_S = 60.0
+_GRACE_S = 35
 
 # Runs QEMU and writes down its exit status, see _wrapper().
 _WRAPPER = """\
@@ -46,6 +52,7 @@ def script(command: Sequence[str], cwd: str, stdin: str) -> str:
     """Return the script that runs in the guest."""
     return (
         _GUEST_SCRIPT.replace("@CWD@", shlex.quote(cwd))
+        .replace("@GRACE@", str(_GRACE_S))
         .replace("@STDIN@", shlex.quote(stdin))
         .replace("@COMMAND@", shlex.join(command))
     )

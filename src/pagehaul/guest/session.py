@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import IO
 
 from pagehaul.guest.console import Console
+from pagehaul.guest.script import POWER_OFF_S
 from pagehaul.guest.task import Listener, Task
 from pagehaul.paths import REPO
 from pagehaul.ui import kill_group
-
-# Seconds a guest may take to power off once its command has ended.
-_POWER_OFF_S = 60.0
 
 # Seconds a guest may go on after it reported a hang, so that the reports of all tasks get out.
 _HANG_GRACE_S = 15.0
@@ -111,8 +109,8 @@ class Session:
             self._bound = "hung"
             self._deadline = min(self._deadline, now + _HANG_GRACE_S)
         elif self.streams["status"].endswith(b"\n") and self._bound.startswith("not finished"):
-            self._bound = f"not powered off {_POWER_OFF_S:.0f} s after its command ended"
-            self._deadline = now + _POWER_OFF_S
+            self._bound = f"not powered off {POWER_OFF_S:.0f} s after its command ended"
+            self._deadline = now + POWER_OFF_S
         elif stop is not None and stop.is_set():
             self._bound, self._deadline = "stopped", now
         if now >= self._deadline:
