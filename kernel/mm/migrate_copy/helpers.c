@@ -34,6 +34,7 @@
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/cpuset.h>
+#include <linux/jiffies.h>
 #include <linux/local_lock.h>
 #include <linux/nodemask.h>
 #include <linux/percpu.h>
@@ -68,11 +69,18 @@
 /* How much of the caller's bandwidth a helper borrows at a time: a step, or some. */
 #define BORROW_NS	(2 * NSEC_PER_MSEC)
 
+/*
+ * A CPU where a helper had to make way twice within this time is left alone for as
+ * long: who is woken there sleeps again soon, and would find a helper each time.
+ */
+#define WANTED_MS	25
+
 #define SLOT_BUSY	((struct migrate_copy_work *)1UL)
 
 struct migrate_copy_helper {
 	struct migrate_copy_work *slot;
 	struct work_struct item;
+	unsigned long wanted_until;	/* The CPU, by others; in jiffies */
 	/* While it is BUSY, and its own: */
 	bool moved;		/* It is bound to the CPUs of the caller */
 	bool demoted;		/* It has the priority of the caller */
@@ -197,6 +205,16 @@ static bool helper_afford(struct migrate_copy_work *work, u64 used, u64 *borrowe
 	return true;
 }
 
+/* A helper makes way on a CPU. */
+static void helper_cpu_wanted(int cpu)
+{
+	unsigned long *until = &per_cpu(helpers, cpu).wanted_until;
+	unsigned long more = msecs_to_jiffies(WANTED_MS), now = jiffies;
+
+	/* The first time, it is noted when that was. */
+	WRITE_ONCE(*until, time_before(now, READ_ONCE(*until) + more) ? now + more : now);
+}
+
 /*
  * Do steps of the work in the slot until none is left, or until the CPU has
  * somebody else to run: the caller does the rest, or asks again.
@@ -222,6 +240,8 @@ static void helper_fn(struct work_struct *item)
 		cond_resched();
 		used = task_sched_runtime(current) - start;
 	}
+	if (!migrate_copy_may_help(work))
+		helper_cpu_wanted(raw_smp_processor_id());
 	helper_be_itself(me);
 	used = task_sched_runtime(current) - start;
 	sched_return_runtime(work->caller, borrowed - used);
@@ -273,10 +293,14 @@ static bool work_offer(struct migrate_copy_work *work, int cpu)
 	return true;
 }
 
-/* Would the CPU begin at once? Not if it is a virtual one that does not run. */
+/*
+ * Would the CPU begin at once, and in nobody's way? Not if it is a virtual one that
+ * does not run.
+ */
 static bool helper_cpu_idle(int cpu)
 {
-	return idle_cpu(cpu) && !vcpu_is_preempted(cpu);
+	return idle_cpu(cpu) && !vcpu_is_preempted(cpu) &&
+	       time_after_eq(jiffies, READ_ONCE(per_cpu(helpers, cpu).wanted_until));
 }
 
 /* Does it run what no workqueue takes the CPU from, and no chunk should delay? */
@@ -457,7 +481,8 @@ void migrate_copy_charge(u64 ns)
 
 /**
  * migrate_copy_helpers_retract() - Take work back from all its helpers.
- * @work: The work. Of the steps that are left, none is begun any more.
+ * @work: The work. Of the steps that are left, none is begun any more. It may have
+ *	been taken back before.
  *
  * The time that the helpers took is charged to the caller's cgroup.
  *
@@ -469,6 +494,8 @@ void migrate_copy_helpers_retract(struct migrate_copy_work *work)
 	unsigned int spins = helper_test_no_spin() ? 0 : LEAVE_SPINS, i;
 	u64 ns;
 
+	if (work->ends)
+		return;
 	WRITE_ONCE(work->ends, true);
 	for (i = 0; i < work->nr_cpus; i++) {
 		struct migrate_copy_helper *h = &per_cpu(helpers, work->cpus[i]);
@@ -520,8 +547,10 @@ int __init migrate_copy_helpers_init(void)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu)
+	for_each_possible_cpu(cpu) {
 		INIT_WORK(&per_cpu(helpers, cpu).item, helper_fn);
+		per_cpu(helpers, cpu).wanted_until = jiffies - msecs_to_jiffies(WANTED_MS);
+	}
 
 	helper_wq[MIGRATE_COPY_NORMAL] = make_workqueue("migrate_copy", 0);
 	helper_wq[MIGRATE_COPY_HIGH] =

@@ -8,8 +8,11 @@
  * alone and in its own order, with what is left; so errors, and what is told of each
  * page, are those of one CPU.
  */
+#include <linux/cleanup.h>
 #include <linux/migrate.h>
+#include <linux/sched.h>
 #include <linux/sched/clock.h>
+#include <linux/vmstat.h>
 #include <trace/events/migrate.h>
 #include <trace/events/migrate_copy.h>
 
@@ -19,33 +22,87 @@
 /* How often a folio of a piece is tried, before it is left. */
 #define PIECE_PASSES	3
 
+/* Most folios that are unmapped at a time: more would save little of the flushes. */
+#define PIECE_FOLIOS	32
+
 /*
- * Take the next folios that are unmapped together, one at least. A CPU that works
- * beside others unmaps a quarter of a batch: a task waits for a page until all that
- * were unmapped with it are mapped again, and the more CPUs unmap pages, the more
- * often it has to.
+ * Take the next folios that are unmapped together, one at least. A task waits for a
+ * page until all that were unmapped with it are mapped again, and the more CPUs unmap
+ * pages, the more often it has to: CPUs beside others unmap less at a time than one
+ * that is alone.
  */
 static void pieces_cut(struct list_head *from, struct list_head *batch)
 {
-	unsigned int nr = 0, most = READ_ONCE(migrate_copy_batch_pages) / 4;
+	unsigned int most_pages = READ_ONCE(migrate_copy_batch_pages) / 4;
+	unsigned int nr_pages = 0, nr = 0, most = PIECE_FOLIOS;
 	struct folio *folio;
 
+	/* Engines get more at a time. */
+	if (migrate_copy_offloading())
+		most = most_pages;
 	list_for_each_entry(folio, from, lru) {
-		if (nr && nr + folio_nr_pages(folio) > most)
+		nr_pages += folio_nr_pages(folio);
+		if (nr++ && (nr > most || nr_pages > most_pages))
 			break;
-		nr += folio_nr_pages(folio);
 	}
 	list_cut_before(batch, from, &folio->lru);
 }
 
+/* Leave to others what is left of a piece; false if they have such a rest yet. */
+static bool pieces_leave_rest(struct migrate_pieces *pieces,
+			      struct migrate_piece *piece)
+{
+	guard(spinlock)(&pieces->lock);
+	if (!list_empty(&pieces->rest.folios))
+		return false;
+	list_replace_init(&piece->iso.folios, &pieces->rest.folios);
+	list_replace_init(&piece->failed, &pieces->rest.failed);
+	pieces->rest.start = piece->start;
+	pieces->rest.end = piece->end;
+	/* Of what we have, nothing is to be told any more. */
+	piece->end = piece->start;
+	count_vm_event(MIGRATE_COPY_TEAM_RESTS);
+	return true;
+}
+
+static bool pieces_take_rest(struct migrate_pieces *pieces,
+			     struct migrate_piece *piece)
+{
+	if (list_empty_careful(&pieces->rest.folios))
+		return false;
+	guard(spinlock)(&pieces->lock);
+	if (list_empty(&pieces->rest.folios))
+		return false;
+	list_replace_init(&pieces->rest.folios, &piece->iso.folios);
+	list_replace_init(&pieces->rest.failed, &piece->failed);
+	piece->start = pieces->rest.start;
+	piece->end = pieces->rest.end;
+	return true;
+}
+
 /*
- * Migrate folios without waiting for anybody; those that could not be are left. Returns
- * false if there is no memory. Nothing is said of that: who does the rest may find some.
+ * All idle CPUs may help, so that a task that is woken on this one finds no other, and
+ * waits until the tick: in the kernel nobody is preempted before. Nothing is unmapped
+ * here, and no lock is held.
  */
-static bool pieces_try(struct list_head *from, struct migrate_pieces *pieces,
-		       struct migrate_pages_stats *stats)
+static void pieces_make_way(void)
+{
+	if (test_thread_flag(TIF_NEED_RESCHED_LAZY))
+		schedule();
+}
+
+/*
+ * Migrate the folios of a piece without waiting for anybody; those that could not be
+ * are set apart. Returns false if there is no memory. Nothing is said of that: who does
+ * the rest may find some.
+ *
+ * A helper whose CPU is wanted makes way as soon as nothing is unmapped.
+ */
+static bool pieces_try(struct migrate_pieces *pieces, struct migrate_piece *piece,
+		       struct migrate_pages_stats *stats, bool helper)
 {
 	new_folio_t *get_new_folio = pieces->get_new_folio;
+	struct list_head *from = &piece->iso.folios;
 	unsigned long private = pieces->private;
 	struct migration_target_control mtc;
 	struct migrate_aid aid = {
@@ -55,7 +112,6 @@ static bool pieces_try(struct list_head *from, struct migrate_pieces *pieces,
 	};
 	struct folio *folio, *folio2;
 	LIST_HEAD(split_folios);
-	LIST_HEAD(ret_folios);
 	LIST_HEAD(batch);
 	int rc;
 
@@ -66,29 +122,34 @@ static bool pieces_try(struct list_head *from, struct migrate_pieces *pieces,
 	}
 	/* In one pass, which waits for no folio lock in any mode. */
 	rc = migrate_hugetlbs(from, get_new_folio, NULL, private, pieces->mode,
-			      pieces->reason, stats, &ret_folios, &aid);
+			      pieces->reason, stats, &piece->failed, &aid);
 	aid.no_memory = rc < 0;
 	if (rc) {
 		list_for_each_entry_safe(folio, folio2, from, lru) {
 			if (folio_test_hugetlb(folio))
-				list_move_tail(&folio->lru, &ret_folios);
+				list_move_tail(&folio->lru, &piece->failed);
 		}
 	}
 	while (!list_empty(from) && !aid.no_memory) {
 		pieces_cut(from, &batch);
 		migrate_pages_batch(&batch, get_new_folio, NULL, private,
-				    MIGRATE_ASYNC, pieces->reason, &ret_folios,
+				    MIGRATE_ASYNC, pieces->reason, &piece->failed,
 				    &split_folios, stats,
 				    PIECE_PASSES, &aid);
-		list_splice_tail_init(&batch, &ret_folios);
+		list_splice_tail_init(&batch, &piece->failed);
+		/* What has been split belongs to the piece, too. */
+		if (helper && list_empty(&split_folios) && !list_empty(from) &&
+		    !migrate_copy_may_help(&pieces->team.work) &&
+		    pieces_leave_rest(pieces, piece))
+			break;
+		pieces_make_way();
 	}
 	if (!list_empty(&split_folios)) {
 		migrate_pages_batch(&split_folios, get_new_folio, NULL, private,
-				    MIGRATE_ASYNC, pieces->reason, &ret_folios,
+				    MIGRATE_ASYNC, pieces->reason, &piece->failed,
 				    NULL, stats, 1, &aid);
-		list_splice_tail(&split_folios, &ret_folios);
+		list_splice_tail(&split_folios, &piece->failed);
 	}
-	list_splice(&ret_folios, from);
 	return !aid.no_memory;
 }
 
@@ -100,15 +161,17 @@ static bool pieces_next(struct migrate_pieces *pieces, bool helper)
 	struct list_head *folios = &piece.iso.folios;
 	bool no_memory = false, left;
 
-	if (READ_ONCE(pieces->no_memory))
-		return false;
 	folio_isolation_init(&piece.iso);
-	if (!pieces->isolate(pieces, &piece))
+	INIT_LIST_HEAD(&piece.failed);
+	if (!pieces_take_rest(pieces, &piece) &&
+	    (READ_ONCE(pieces->no_memory) || !pieces->isolate(pieces, &piece)))
 		return false;
 	if (list_empty(folios))
 		return true;
 
-	no_memory = !pieces_try(folios, pieces, &stats);
+	if (!READ_ONCE(pieces->no_memory))
+		no_memory = !pieces_try(pieces, &piece, &stats, helper);
+	list_splice(&piece.failed, folios);
 	left = !list_empty(folios);
 	if (pieces->done)
 		pieces->done(pieces, &piece);
@@ -183,6 +246,7 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 	pieces->no_memory = false;
 	pieces->helper_pages = 0;
 	spin_lock_init(&pieces->lock);
+	INIT_LIST_HEAD(&pieces->rest.folios);
 	if (!pieces->begun->any)
 		memset(&pieces->begun->stats, 0, sizeof(pieces->begun->stats));
 	before = pieces->begun->stats.nr_succeeded;
@@ -203,6 +267,10 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 		migrate_copy_team_wake_again(&pieces->team);
 		WRITE_ONCE(pieces->nr_cpus, pieces->team.work.nr_cpus + 1);
 	}
+	migrate_copy_helpers_retract(&pieces->team.work);
+	/* The last thing that a helper did may have been to make way. */
+	while (pieces_next(pieces, false))
+		;
 	migrate_copy_team_end(&pieces->team);
 	trace_migrate_copy_request(pieces->reason,
 				   pieces->begun->stats.nr_succeeded - before,

@@ -52,11 +52,13 @@ static inline int folio_may_move(struct folio *folio, int node,
 /**
  * struct migrate_piece - what one CPU has taken of a request
  * @iso: Its folios.
+ * @failed: Those of them that could not be migrated.
  * @start: Where it begins, in what the request is made of.
  * @end: Where it ends.
  */
 struct migrate_piece {
 	struct folio_isolation iso;
+	struct list_head failed;
 	unsigned long start;
 	unsigned long end;
 };
@@ -78,6 +80,11 @@ struct migrate_piece {
  * @team: The helpers.
  * @no_memory: Whether somebody has found none, which ends it.
  * @lock: Protects @begun, and what follows.
+ * @rest: What a helper has left of its piece, to make way: as in migrate_piece.
+ * @rest.folios: Its folios; empty if there is no rest.
+ * @rest.failed: Those of them that could not be migrated.
+ * @rest.start: Where it begins.
+ * @rest.end: Where it ends.
  * @helper_pages: Base pages that helpers have migrated.
  *
  * See mm/migrate_copy/pieces.c.
@@ -100,6 +107,12 @@ struct migrate_pieces {
 	struct migrate_copy_team team;
 	bool no_memory;
 	spinlock_t lock;	/* Protects begun, and what follows */
+	struct {
+		struct list_head folios;
+		struct list_head failed;
+		unsigned long start;
+		unsigned long end;
+	} rest;
 	unsigned long helper_pages;
 };
 

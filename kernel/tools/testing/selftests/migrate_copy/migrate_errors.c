@@ -1140,7 +1140,8 @@ static void test_statistics(const void *arg)
 		"bytes_nontemporal", "bytes_engines", "jobs", "helpers_woken",
 		"fallback_movable", "fallback_mapping", "fallback_refs",
 		"fallback_failed", "fallback_void", "alone_small", "alone_busy",
-		"teams", "team_helpers_woken", "team_batches", "helper_ns",
+		"teams", "team_helpers_woken", "team_batches", "team_rests",
+		"helper_ns",
 	};
 
 	/* Each of them alone, or it ends the test. */

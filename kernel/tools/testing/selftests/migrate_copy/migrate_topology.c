@@ -9,6 +9,7 @@
  * an order is tested, most of the moves must be in that order.
  */
 #define _GNU_SOURCE
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,6 +44,8 @@
 #define ORDER_FULL	5
 /* Between moves, for the CPUs to become idle. */
 #define ORDER_PAUSE_US	20000
+/* And for one that helpers had to leave to be asked again. */
+#define LEFT_PAUSE_US	60000
 /* Moves until a helper has had time to work. */
 #define ROUNDS		60
 /* Moves beside busy CPUs, and with each answer to who may help. */
@@ -54,6 +57,8 @@
  * pages as the first one should by chance.
  */
 #define TABLE_PAGES	512
+/* Folios that one of several CPUs unmaps at a time, as PIECE_FOLIOS in pieces.c. */
+#define AT_A_TIME	32
 #define TABLE_FIRST	100
 #define TABLE_LEFT	50
 #define TABLE_MOVES	20
@@ -899,18 +904,20 @@ static void test_asked(const void *arg)
 
 /*
  * What moves begins amid a page table. So does each piece, and two CPUs want the
- * lock of one table, unless the first piece ends with a table. A CPU takes a table's
- * worth of pages of its piece at a time: the rest of the first piece has as many as
- * its first table.
+ * lock of one table, unless the first piece ends with a table. A CPU takes some pages
+ * of its piece at a time: the last ones of the first piece are as many as are over in
+ * its table, and no others are.
  */
 static void test_tables(const void *arg)
 {
-	const int first = TABLE_PAGES - TABLE_FIRST;
+	const int over = (TABLE_PAGES - TABLE_FIRST) % AT_A_TIME;
 	int move, i, seen = 0;
 	struct region r;
 	char *start;
 	size_t size;
 
+	static_assert((TABLE_PAGES - TABLE_FIRST) % AT_A_TIME !=
+		      (TABLE_PAGES - TABLE_LEFT) % AT_A_TIME);
 	if (nr_cpus < 2 || nr_nodes < 2)
 		skip("needs two CPUs and two nodes with memory");
 	if (PAGE != 4 * KB)
@@ -924,7 +931,7 @@ static void test_tables(const void *arg)
 	teams_of(1);
 	trace_start();
 	for (move = 0; move < TABLE_MOVES && seen < TABLE_SEEN; move++) {
-		int to = nodes[(move + 1) % 2], firsts = 0, whole = 0;
+		int to = nodes[(move + 1) % 2], firsts = 0, others = 0;
 
 		usleep(ORDER_PAUSE_US);
 		trace_clear();
@@ -934,15 +941,15 @@ static void test_tables(const void *arg)
 		if (!trace.nr_wakes)
 			continue;
 		for (i = 0; i < trace.nr_batches; i++) {
-			firsts += trace.batches[i] == first;
-			whole += trace.batches[i] == TABLE_PAGES;
+			firsts += trace.batches[i] == over;
+			others += trace.batches[i] == AT_A_TIME;
 		}
-		if (firsts == 1 && whole > 4)
+		if (firsts == 1 && others > 4 * TABLE_PAGES / AT_A_TIME)
 			seen++;
 		else
 			/* A page that somebody refers to is not copied. */
-			ksft_print_msg("%d batches to the end of a table, %d of a table\n",
-				       firsts, whole);
+			ksft_print_msg("%d batches to the end of a table, %d others\n",
+				       firsts, others);
 	}
 	require(seen == TABLE_SEEN, "%d of %d moves in whole tables", seen,
 		move);
@@ -1074,7 +1081,7 @@ static void beside_turns(const void *arg)
 			 took > turns->delay_us / 1e6;
 		held += took > TAKEN_HELD_S + alone;
 		/* It must be seen to wait, and the CPU to be idle. */
-		usleep(ORDER_PAUSE_US);
+		usleep(LEFT_PAUSE_US);
 	}
 	hog_stop(hog);
 	require(region_intact(&r), "content");
@@ -1095,14 +1102,15 @@ static void test_realtime(const void *arg)
 /*
  * In a cpuset of two CPUs: one for the caller, and one for its helper, until an
  * ordinary task wants that. It was idle when it was asked for help; with high
- * priority it need not be.
+ * priority it need not be. The helper leaves as soon as nothing is unmapped: who
+ * it helps does the rest.
  */
 static void beside_comer(const void *arg)
 {
 	struct turns *turns = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	double start, alone = 1e9;
-	uint64_t helped;
+	uint64_t helped, rests;
 	struct region r;
 	int move;
 	pid_t hog;
@@ -1115,32 +1123,39 @@ static void beside_comer(const void *arg)
 	teams_of(1);
 	hog = hog_start(cpu_list[1], false, turns);
 	helped = stat_read("team_batches");
+	rests = stat_read("team_rests");
 	for (move = 0; move < COMER_MOVES; move++) {
+		int to = nodes[(move + 1) % 2];
+
 		if (move >= COMER_ALONE) {
 			turns->delay_us = 1e6 * alone / 4;
 			turns->go = move;
 		}
 		start = now();
-		require(!move_range(r.map, r.size, nodes[(move + 1) % 2],
-				    MPOL_MF_MOVE), "not moved");
+		require(!move_range(r.map, r.size, to, MPOL_MF_MOVE),
+			"not moved");
 		if (move < COMER_ALONE && now() - start < alone)
 			alone = now() - start;
 		turns->stop = move;
+		require(region_on_node(&r, to), "after %d moves", move);
 		while (move >= COMER_ALONE && turns->left < (unsigned int)move)
 			usleep(100);
 		/* The CPU has to be idle, and to be seen to. */
-		usleep(ORDER_PAUSE_US);
+		usleep(LEFT_PAUSE_US);
 	}
 	helped = stat_read("team_batches") - helped;
+	rests = stat_read("team_rests") - rests;
 	hog_stop(hog);
 	require(region_intact(&r), "content");
-	ksft_print_msg("alone %.0f ms, %llu batches of helpers, a task had %.2f of %.2f s\n",
-		       1e3 * alone, (unsigned long long)helped, turns->had_s,
-		       turns->wanted_s);
+	ksft_print_msg("alone %.0f ms, %llu batches of helpers, %llu rests, a task had %.2f of %.2f s\n",
+		       1e3 * alone, (unsigned long long)helped,
+		       (unsigned long long)rests, turns->had_s, turns->wanted_s);
 	require(helped >= COMER_MOVES, "hardly any help");
 	require(turns->wanted_s > COMER_MIN_S, "the task came too late");
 	require(turns->had_s > COMER_SHARE * turns->wanted_s,
 		"a helper does not make way");
+	require(2 * rests >= COMER_MOVES - COMER_ALONE,
+		"a helper makes way only behind a batch");
 	region_free(&r);
 }
 
