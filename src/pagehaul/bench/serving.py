@@ -27,15 +27,17 @@ LOOPS = {"closed loop": 0, "open loop": 20_000}
 Cells = Callable[[Size], tuple[Cell, ...]]
 
 
-def experiment(name: str, title: str, cells: Cells, place: int) -> Experiment:
-    """Return an experiment with Redis, in guests with 8 and 16 CPUs."""
+def experiment(
+    name: str, title: str, cells: Cells, place: int, packages: tuple[str, ...] = PACKAGES
+) -> Experiment:
+    """Return an experiment with a server, Redis unless said otherwise, on 8 and 16 CPUs."""
     return Experiment(
         name,
         title,
         SERVING,
         cells,
         place=place,
-        packages=PACKAGES,
+        packages=packages,
         guest_only=True,
         on_request=True,
         cpus=(8, 16),
