@@ -17,6 +17,7 @@
 
 #define START_S		30
 #define LOOK_NS		(5 * 1000 * 1000)
+#define NOBODY		65534
 
 pid_t server;
 
@@ -33,7 +34,11 @@ static void run_server(const struct cell *cell)
 {
 	int null = open("/dev/null", O_RDWR);
 
-	/* Nobody else would end it if this program died. */
+	if (cell->service->as_nobody && (setgid(NOBODY) || setuid(NOBODY))) {
+		perror("workbench: setuid");
+		_exit(127);
+	}
+	/* Nobody else would end it if this program died; another user's would forget it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* What is large enough for a huge page would get one, where the machine is set so. */
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);

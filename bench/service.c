@@ -70,13 +70,15 @@ static size_t memcached_head(char *text, const char *key, size_t length)
 }
 
 static char *const memcached_argv[] = {
-	"memcached", "-u", "root", "-s", SOCKET, "-m", "2048", "-t", "2", NULL,
+	"memcached", "-s", SOCKET, "-m", "2048", "-t", "2", NULL,
 };
 
 static const struct service memcached = {
 	.name = "memcached",
 	.program = "/usr/bin/memcached",
 	.argv = memcached_argv,
+	/* For root it looks for a user's name, and a guest has no list of users. */
+	.as_nobody = true,
 	.set = memcached_set,
 	.get = memcached_get,
 	.head = memcached_head,

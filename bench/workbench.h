@@ -51,6 +51,7 @@ struct service {
 	const char *name;
 	const char *program;		/* a file of the guest */
 	char *const *argv;
+	bool as_nobody;			/* not as root */
 	size_t (*set)(char *text, const char *key, const char *value, size_t length);
 	size_t (*get)(char *text, const char *key);
 	size_t (*head)(char *text, const char *key, size_t length);	/* before a value */

@@ -1147,7 +1147,7 @@ static void beside_comer(const void *arg)
 	rests = stat_read("team_rests") - rests;
 	hog_stop(hog);
 	require(region_intact(&r), "content");
-	ksft_print_msg("alone %.0f ms, %llu batches of helpers, %llu rests, a task had %.2f of %.2f s\n",
+	ksft_print_msg("alone %.0f ms, %llu batches, %llu rests, a task had %.2f of %.2f s\n",
 		       1e3 * alone, (unsigned long long)helped,
 		       (unsigned long long)rests, turns->had_s, turns->wanted_s);
 	require(helped >= COMER_MOVES, "hardly any help");
