@@ -71,7 +71,8 @@
 
 /*
  * A CPU where a helper had to make way twice within this time is left alone for as
- * long: who is woken there sleeps again soon, and would find a helper each time.
+ * long: who is woken there sleeps again soon, and would find a helper each time. If a
+ * helper has to as soon afterwards, it is left alone again.
  */
 #define WANTED_MS	25
 

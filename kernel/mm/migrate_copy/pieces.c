@@ -83,7 +83,7 @@ static bool pieces_take_rest(struct migrate_pieces *pieces,
 /*
  * All idle CPUs may help, so that a task that is woken on this one finds no other, and
  * waits until the tick: in the kernel nobody is preempted before. Nothing is unmapped
- * here, and no lock is held.
+ * here.
  */
 static void pieces_make_way(void)
 {
@@ -138,7 +138,9 @@ static bool pieces_try(struct migrate_pieces *pieces, struct migrate_piece *piec
 				    PIECE_PASSES, &aid);
 		list_splice_tail_init(&batch, &piece->failed);
 		/* What has been split belongs to the piece, too. */
-		if (helper && list_empty(&split_folios) && !list_empty(from) &&
+		if (list_empty(from) || aid.no_memory)
+			break;
+		if (helper && list_empty(&split_folios) &&
 		    !migrate_copy_may_help(&pieces->team.work) &&
 		    pieces_leave_rest(pieces, piece))
 			break;
@@ -163,6 +165,8 @@ static bool pieces_next(struct migrate_pieces *pieces, bool helper)
 
 	folio_isolation_init(&piece.iso);
 	INIT_LIST_HEAD(&piece.failed);
+	piece.start = 0;
+	piece.end = 0;
 	if (!pieces_take_rest(pieces, &piece) &&
 	    (READ_ONCE(pieces->no_memory) || !pieces->isolate(pieces, &piece)))
 		return false;
@@ -264,6 +268,7 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 		trace_mm_migrate_pages_start(pieces->mode, pieces->reason);
 	pieces->begun->any = true;
 	while (pieces_next(pieces, false)) {
+		pieces_make_way();
 		migrate_copy_team_wake_again(&pieces->team);
 		WRITE_ONCE(pieces->nr_cpus, pieces->team.work.nr_cpus + 1);
 	}

@@ -11,7 +11,7 @@
  * they have isolated: a kernel thread could not be killed out of that. What they
  * could not move, or found no memory for, they leave to the caller, who waits
  * for them at the end: a piece in the hands of a helper ends as soon as its
- * pages are migrated.
+ * pages are migrated, or left to others.
  *
  * Real-time tasks have no team: ordinary tasks never delay what they do, but a
  * helper is one, and may lose its CPU in the middle of a batch. It does not lose

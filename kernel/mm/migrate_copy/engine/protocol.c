@@ -302,7 +302,8 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 		migrate_copy_job_unshare(job, team);
 
 	ns = atomic64_read(&job->engine_ns);
-	if (team->started)
+	/* What helpers take is charged when they are brought back. */
+	if (team->started && !team->work.ends)
 		atomic64_add(ns, &team->work.helper_ns);
 	else if (ns)
 		migrate_copy_charge(ns);
