@@ -22,7 +22,10 @@
 /* How often a folio of a piece is tried, before it is left. */
 #define PIECE_PASSES	3
 
-/* Most folios that are unmapped at a time: more would save little of the flushes. */
+/*
+ * Most folios that are unmapped at a time. With 64 of them many CPUs move base pages up
+ * to a tenth faster, but who needs one waits for three times as long.
+ */
 #define PIECE_FOLIOS	32
 
 /*
