@@ -38,7 +38,7 @@ static void run_server(const struct cell *cell)
 		perror("workbench: setuid");
 		_exit(127);
 	}
-	/* Nobody else would end it if this program died; another user's would forget it. */
+	/* Nobody else would end it if this program died. A change of the user undoes it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* What is large enough for a huge page would get one, where the machine is set so. */
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);

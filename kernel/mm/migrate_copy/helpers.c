@@ -206,8 +206,8 @@ static bool helper_afford(struct migrate_copy_work *work, u64 used, u64 *borrowe
 	return true;
 }
 
-/* A helper makes way on a CPU. */
-static void helper_cpu_wanted(int cpu)
+/* A helper has made way on a CPU. */
+static void helper_made_way(int cpu)
 {
 	unsigned long *until = &per_cpu(helpers, cpu).wanted_until;
 	unsigned long more = msecs_to_jiffies(WANTED_MS), now = jiffies;
@@ -242,7 +242,7 @@ static void helper_fn(struct work_struct *item)
 		used = task_sched_runtime(current) - start;
 	}
 	if (!migrate_copy_may_help(work))
-		helper_cpu_wanted(raw_smp_processor_id());
+		helper_made_way(raw_smp_processor_id());
 	helper_be_itself(me);
 	used = task_sched_runtime(current) - start;
 	sched_return_runtime(work->caller, borrowed - used);
@@ -548,10 +548,8 @@ int __init migrate_copy_helpers_init(void)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu) {
+	for_each_possible_cpu(cpu)
 		INIT_WORK(&per_cpu(helpers, cpu).item, helper_fn);
-		per_cpu(helpers, cpu).wanted_until = jiffies - msecs_to_jiffies(WANTED_MS);
-	}
 
 	helper_wq[MIGRATE_COPY_NORMAL] = make_workqueue("migrate_copy", 0);
 	helper_wq[MIGRATE_COPY_HIGH] =

@@ -140,9 +140,9 @@ static bool pieces_try(struct migrate_pieces *pieces, struct migrate_piece *piec
 				    &split_folios, stats,
 				    PIECE_PASSES, &aid);
 		list_splice_tail_init(&batch, &piece->failed);
-		/* What has been split belongs to the piece, too. */
 		if (list_empty(from) || aid.no_memory)
 			break;
+		/* What has been split belongs to the piece, too. */
 		if (helper && list_empty(&split_folios) &&
 		    !migrate_copy_may_help(&pieces->team.work) &&
 		    pieces_leave_rest(pieces, piece))

@@ -57,12 +57,12 @@
  * pages as the first one should by chance.
  */
 #define TABLE_PAGES	512
-/* Folios that one of several CPUs unmaps at a time, as PIECE_FOLIOS in pieces.c. */
-#define AT_A_TIME	32
 #define TABLE_FIRST	100
 #define TABLE_LEFT	50
 #define TABLE_MOVES	20
 #define TABLE_SEEN	3
+/* Folios that one of several CPUs unmaps at a time, as PIECE_FOLIOS in pieces.c. */
+#define AT_A_TIME	32
 /*
  * Huge pages that have lost a half each; batches that helpers must have taken in one
  * move, which is when all their halves would be more than a batch; moves until then.
