@@ -55,32 +55,40 @@ static void pieces_cut(struct list_head *from, struct list_head *batch)
 static bool pieces_leave_rest(struct migrate_pieces *pieces,
 			      struct migrate_piece *piece)
 {
-	guard(spinlock)(&pieces->lock);
-	if (!list_empty(&pieces->rest.folios))
-		return false;
-	list_replace_init(&piece->iso.folios, &pieces->rest.folios);
-	list_replace_init(&piece->failed, &pieces->rest.failed);
-	pieces->rest.start = piece->start;
-	pieces->rest.end = piece->end;
-	/* Of what we have, nothing is to be told any more. */
-	piece->end = piece->start;
-	count_vm_event(MIGRATE_COPY_TEAM_RESTS);
-	return true;
+	bool leave;
+
+	spin_lock(&pieces->lock);
+	leave = list_empty(&pieces->rest.folios);
+	if (leave) {
+		list_replace_init(&piece->iso.folios, &pieces->rest.folios);
+		list_replace_init(&piece->failed, &pieces->rest.failed);
+		pieces->rest.start = piece->start;
+		pieces->rest.end = piece->end;
+		/* Of what we have, nothing is to be told any more. */
+		piece->end = piece->start;
+		count_vm_event(MIGRATE_COPY_TEAM_RESTS);
+	}
+	spin_unlock(&pieces->lock);
+	return leave;
 }
 
 static bool pieces_take_rest(struct migrate_pieces *pieces,
 			     struct migrate_piece *piece)
 {
+	bool take;
+
 	if (list_empty_careful(&pieces->rest.folios))
 		return false;
-	guard(spinlock)(&pieces->lock);
-	if (list_empty(&pieces->rest.folios))
-		return false;
-	list_replace_init(&pieces->rest.folios, &piece->iso.folios);
-	list_replace_init(&pieces->rest.failed, &piece->failed);
-	piece->start = pieces->rest.start;
-	piece->end = pieces->rest.end;
-	return true;
+	spin_lock(&pieces->lock);
+	take = !list_empty(&pieces->rest.folios);
+	if (take) {
+		list_replace_init(&pieces->rest.folios, &piece->iso.folios);
+		list_replace_init(&pieces->rest.failed, &piece->failed);
+		piece->start = pieces->rest.start;
+		piece->end = pieces->rest.end;
+	}
+	spin_unlock(&pieces->lock);
+	return take;
 }
 
 /*
