@@ -10,7 +10,7 @@ import selectors
 import shlex
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -23,17 +23,24 @@ from pagehaul.ui import kill_group
 # Seconds a guest may go on after it reported a hang, so that the reports of all tasks get out.
 _HANG_GRACE_S = 15.0
 
+# Why a guest was ended that another thread did not want any more.
+_STOPPED = "stopped"
+
 
 class Session:
     """A guest that runs: what it has printed so far, and why it had to be ended, if it had to.
 
+    state tells, in lines, what the processors do of a guest that is about to be ended.
     streams are the bytes of "stdout", "stderr" and "status". overdue is "" for one that ended by
     itself. seconds is its whole life, boot included, by the host's clock.
     """
 
-    def __init__(self, task: Task, listener: Listener, work: Path) -> None:
+    def __init__(
+        self, task: Task, listener: Listener, work: Path, state: Callable[[], list[str]]
+    ) -> None:
         self._listener = listener
         self._work = work
+        self._state = state
         self._started = time.monotonic()
         self._deadline = self._started + task.timeout
         self._bound = f"not finished after {task.timeout:.0f} s"
@@ -66,6 +73,10 @@ class Session:
                     selector.register(self._fifos[name], selectors.EVENT_READ, name)
                 while self._read(selector, log_file) and not self._expired():
                     pass
+                if self.overdue and self.overdue != _STOPPED:
+                    told = "".join(f"{line}\n" for line in ("", *self._state())).encode()
+                    log_file.write(told)
+                    self.console.feed(told)
                 for name in self._fifos:
                     self._drain(name)
             finally:
@@ -112,7 +123,7 @@ class Session:
             self._bound = f"not powered off {POWER_OFF_S:.0f} s after its command ended"
             self._deadline = now + POWER_OFF_S
         elif stop is not None and stop.is_set():
-            self._bound, self._deadline = "stopped", now
+            self._bound, self._deadline = _STOPPED, now
         if now >= self._deadline:
             self.overdue = self._bound
         return bool(self.overdue)

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from pagehaul import ui
 from pagehaul.errors import PagehaulError
-from pagehaul.guest import script, virtual_time
+from pagehaul.guest import monitor, script, virtual_time
 from pagehaul.guest.boards import arm64, x86
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.session import Session
@@ -98,7 +98,7 @@ def _run(
 ) -> Result:
     board = _BOARDS[kernel.arch.kernel]
     boot = board.boot(kernel, guest, task, work)
-    session = Session(task, listener, work)
+    session = Session(task, listener, work, lambda: monitor.tell(work, kernel.tree))
     session.run(boot, board.environment(), log)
     how = guest.accel if guest.model is None else f"virtual time, {guest.model.name}"
     what = f"the {kernel.label} guest ({how})"

@@ -15,7 +15,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
-from pagehaul.guest import command_line, initramfs, kvm, qemu, qemu_options, script, virtual_time
+from pagehaul.guest import (
+    command_line,
+    initramfs,
+    kvm,
+    monitor,
+    qemu,
+    qemu_options,
+    script,
+    virtual_time,
+)
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import Task
 from pagehaul.host import tools
@@ -67,7 +76,7 @@ def _shared(kernel: Kernel, guest: Guest, task: Task, work: Path) -> list[str]:
     path = work / "run.sh"
     text = script.script(task.command, str(REPO), str(stdin_file))
     path.write_text(text, encoding="utf-8")
-    ports = qemu_options.ports(work, "virtio-serial-pci")
+    ports = [*qemu_options.ports(work, "virtio-serial-pci"), *monitor.options(work)]
     vng = _vng(kernel, guest, ports, [REPO, work], work)
     # The guest has overlays over /home and other directories. They remember what is not there.
     vng += [f"--rodir={each}" for each in task.watched]
@@ -105,6 +114,7 @@ def _sealed(
         *qemu_options.machine(guest),
         *options,
         *qemu_options.ports(work, "virtio-serial-pci"),
+        *monitor.options(work),
         *("-kernel", str(kernel.image)),
         *("-initrd", str(archive)),
         *("-append", shlex.join(words)),
