@@ -11,7 +11,9 @@ from pagehaul.guest.task import Task
 # Runs in the guest as root. The command writes into pipes that `cat` empties into the ports: a port
 # can be opened once only, and programs reopen their own /dev/stdout. A daemon that the command left
 # behind may hold a pipe open for ever, hence the bound on the wait. A guest that does not power off
-# says what its CPUs and tasks are doing, before it is ended.
+# says what its CPUs and tasks are doing, before it is ended: a shell that has been there all the
+# time, and has all that it needs, for the files of the host may be what the guest waits for. Bash
+# and busybox can wait for a time by themselves.
 _GUEST_SCRIPT = """\
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 for port in /sys/class/virtio-ports/*; do
@@ -23,7 +25,11 @@ for port in /sys/class/virtio-ports/*; do
     esac
 done
 pipes=$(mktemp -d /run/pagehaul.XXXXXX)
-mkfifo "$pipes/stdout" "$pipes/stderr"
+mkfifo "$pipes/stdout" "$pipes/stderr" "$pipes/end"
+if command -v bash > /dev/null; then shell=bash; else shell='busybox sh'; fi
+$shell -c 'read -r line <&4; read -t @GRACE@ -r line <&4
+for key in t w l; do echo $key >&3; done' \
+    3> /proc/sysrq-trigger 4<> "$pipes/end" > /dev/null 2>&1 &
 cat < "$pipes/stdout" > "$stdout" & out=$!
 cat < "$pipes/stderr" > "$stderr" & err=$!
 (cd -- @CWD@ && exec @COMMAND@) < @STDIN@ > "$pipes/stdout" 2> "$pipes/stderr"
@@ -31,7 +37,7 @@ code=$?
 (sleep 5; kill $out $err) 2> /dev/null &
 wait $out $err
 echo $code > "$status"
-(sleep @GRACE@; for key in t w l; do echo $key > /proc/sysrq-trigger; done) > /dev/null 2>&1 &
+echo > "$pipes/end"
 """
 
 # Seconds a guest may take to power off once its command has ended, and before it says why not.
