@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "workbench.h"
@@ -303,6 +305,27 @@ static void *serve(void *unused)
 	return NULL;
 }
 
+static int connect_server(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = SOCKET };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static bool is_reachable(void)
+{
+	int fd = connect_server();
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 static bool open_connections(const struct cell *cell)
 {
 	client.cell = cell;
@@ -338,7 +361,7 @@ static bool open_connections(const struct cell *cell)
 	return true;
 }
 
-void close_connections(void)
+static void close_connections(void)
 {
 	for (unsigned int i = 0; i < MAX_CONNECTIONS; i++) {
 		struct connection *c = &client.connections[i];
@@ -358,7 +381,7 @@ void close_connections(void)
 }
 
 /* Sets each key once. */
-bool fill_server(const struct cell *cell)
+static bool fill_server(const struct cell *cell)
 {
 	if (!open_connections(cell))
 		return false;
@@ -376,7 +399,7 @@ bool fill_server(const struct cell *cell)
 	return true;
 }
 
-bool start_load(const struct cell *cell)
+static bool start_load(const struct cell *cell)
 {
 	if (!open_connections(cell))
 		return false;
@@ -392,15 +415,24 @@ bool start_load(const struct cell *cell)
 }
 
 /* CPU time of the client so far. */
-uint64_t load_cpu_ns(void)
+static uint64_t load_cpu_ns(void)
 {
 	return client.running ? clock_ns(client.clock) : 0;
 }
 
-const struct load *end_load(void)
+static const struct load *end_load(void)
 {
 	client.enough = true;
 	pthread_join(client.thread, NULL);
 	client.running = false;
 	return &client.load;
 }
+
+const struct loader by_requests = {
+	.reachable = is_reachable,
+	.fill = fill_server,
+	.start = start_load,
+	.end = end_load,
+	.cpu_ns = load_cpu_ns,
+	.close = close_connections,
+};

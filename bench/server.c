@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,6 +41,8 @@ static void run_server(const struct cell *cell)
 	/* What is large enough for a huge page would get one, where the machine is set so. */
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	stay_on(cell->from);
+	if (cell->service->loader->run)
+		cell->service->loader->run(cell);
 	dup2(null, STDIN_FILENO);
 	/* Whatever it says is no line of JSON. */
 	dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -51,23 +51,15 @@ static void run_server(const struct cell *cell)
 	_exit(127);
 }
 
-int connect_server(void)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = SOCKET };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 bool start_server(const struct cell *cell)
 {
 	uint64_t deadline = now_ns() + START_S * NS_OF_S;
+	const struct loader *loader = cell->service->loader;
 
 	unlink(SOCKET);
+	if (loader->prepare && !loader->prepare())
+		return false;
+	fflush(stdout);
 	server = fork();
 	if (!server)
 		run_server(cell);
@@ -77,12 +69,8 @@ bool start_server(const struct cell *cell)
 		return false;
 	}
 	while (now_ns() < deadline) {
-		int fd = connect_server();
-
-		if (fd >= 0) {
-			close(fd);
+		if (loader->reachable())
 			return true;
-		}
 		if (waitpid(server, NULL, WNOHANG) == server) {
 			server = 0;
 			fail("%s ended: is it installed?", cell->service->name);

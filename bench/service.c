@@ -43,6 +43,7 @@ static char *const redis_argv[] = {
 
 static const struct service redis = {
 	.name = "redis",
+	.loader = &by_requests,
 	.program = "/usr/bin/redis-check-rdb",
 	.argv = redis_argv,
 	.set = redis_set,
@@ -75,6 +76,7 @@ static char *const memcached_argv[] = {
 
 static const struct service memcached = {
 	.name = "memcached",
+	.loader = &by_requests,
 	.program = "/usr/bin/memcached",
 	.argv = memcached_argv,
 	/* For root it looks for a user's name, and a guest has no list of users. */
@@ -86,9 +88,14 @@ static const struct service memcached = {
 	.stored = "STORED\r\n",
 };
 
+static const struct service threads = {
+	.name = "threads",
+	.loader = &by_threads,
+};
+
 const struct service *find_service(const char *name)
 {
-	static const struct service *const services[] = { &redis, &memcached };
+	static const struct service *const services[] = { &redis, &memcached, &threads };
 
 	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)
 		if (!strcmp(services[i]->name, name))

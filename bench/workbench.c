@@ -56,7 +56,7 @@ static void end_all(void)
 		return;
 	end_mover();
 	served.scene->end();
-	close_connections();
+	served.service->loader->close();
 	end_server();
 	if (served.way->end)
 		served.way->end();
@@ -82,7 +82,7 @@ static bool provide(const struct cell *cell)
 	served = *cell;
 	/* The mover, which the scene starts, has to know what the way needs. */
 	return (!cell->way->prepare || cell->way->prepare(cell)) &&
-	       cell->scene->prepare(cell) && fill_server(cell);
+	       cell->scene->prepare(cell) && cell->service->loader->fill(cell);
 }
 
 static void sleep_until(uint64_t ns)
@@ -125,11 +125,11 @@ static bool play(const struct cell *cell, struct sample *sample, struct span *sp
 	span->begin_ns = now_ns();
 	sleep_ns(cell->quiet_ms * NS_OF_MS);
 	server_ns = server_cpu_ns();
-	client_ns = load_cpu_ns();
+	client_ns = cell->service->loader->cpu_ns();
 	if (!run_mover(cell->way, &move, &moved))
 		return false;
 	sample->server_ns = server_cpu_ns() - server_ns;
-	sample->client_ns = load_cpu_ns() - client_ns;
+	sample->client_ns = cell->service->loader->cpu_ns() - client_ns;
 	span->scene_ns = moved.begin_ns;
 	span->scene_end_ns = moved.end_ns;
 	span->window_end_ns = moved.begin_ns + cell->window_ms * NS_OF_MS;
@@ -154,13 +154,14 @@ static bool repeat(const struct cell *cell, struct outcome *outcome)
 	bool good;
 
 	if (!find_pages(cell->scene->target(), &pages) ||
-	    !keep_on(cell->scene->target(), &pages, cell->from) || !start_load(cell))
+	    !keep_on(cell->scene->target(), &pages, cell->from) ||
+	    !cell->service->loader->start(cell))
 		return false;
 	sleep_ns(WARM_NS);
 	read_counters(&before);
 	good = play(cell, sample, &outcome->span);
 	read_counters(&after);
-	outcome->load = end_load();
+	outcome->load = cell->service->loader->end();
 	outcome->checked += outcome->load->checked;
 	outcome->wrong += outcome->load->wrong;
 	good = good && !failed() && count_moved(cell, &pages, sample);

@@ -45,10 +45,12 @@ struct cell {
 
 /*
  * A server, and how it is spoken to: a request has a key and, to set it, a value of
- * the cell's length. Answers to good requests have a length that is known before.
+ * the cell's length. Answers to good requests have a length that is known before. A
+ * program that nobody speaks to has a name and a loader alone.
  */
 struct service {
 	const char *name;
+	const struct loader *loader;
 	const char *program;		/* a file of the guest */
 	char *const *argv;
 	bool as_nobody;			/* not as root */
@@ -74,10 +76,9 @@ extern pid_t server;
 
 bool start_server(const struct cell *cell);
 void end_server(void);
-int connect_server(void);
 void stay_on(unsigned long node);
 
-/* client.c: what keeps the server busy, and what it has seen */
+/* What keeps a server busy, and what that has seen */
 struct request {
 	uint64_t due_ns;	/* when it was to be sent */
 	uint64_t done_ns;
@@ -90,11 +91,21 @@ struct load {
 	uint64_t checked;	/* bytes of values */
 };
 
-bool fill_server(const struct cell *cell);
-bool start_load(const struct cell *cell);
-const struct load *end_load(void);
-uint64_t load_cpu_ns(void);
-void close_connections(void);
+struct loader {
+	/* NULL for a server that is a program of its own: */
+	bool (*prepare)(void);				/* before it is started */
+	void (*run)(const struct cell *cell);		/* does not return */
+
+	bool (*reachable)(void);
+	bool (*fill)(const struct cell *cell);
+	bool (*start)(const struct cell *cell);
+	const struct load *(*end)(void);
+	uint64_t (*cpu_ns)(void);			/* of a client, so far */
+	void (*close)(void);
+};
+
+/* client.c: requests by connections; threads.c: steps of a program's own threads */
+extern const struct loader by_requests, by_threads;
 
 /* seen.c: what the client has seen before, during and after the scene */
 /* WINDOW is as long for all ways: from the start of the scene on, whenever that ends. */

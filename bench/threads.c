@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A program of many threads, instead of a server and its client: as many as the node has
+ * CPUs. A request is a step of the work of one of them, which touches pages, most of
+ * them in the first half of the memory, the hot one.
+ *
+ * A page belongs to one thread, which counts in it and knows how far it has come, and
+ * has a content that tells its number: a page that is old, lost or another one's is
+ * noticed when it is touched next.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "workbench.h"
+
+#define MAX_THREADS	64
+/* Pages of a step, and how many of 100 are hot ones. */
+#define TOUCHES		128
+#define HOT		90
+
+#define WORDS		(BASE_SIZE / sizeof(uint64_t))
+
+/* The first word is the count, all others depend on the page and their place. */
+struct page {
+	uint64_t words[WORDS];
+};
+
+struct worker {
+	pthread_t thread;
+	uint64_t seed;
+	uint64_t due_ns, period_ns;
+	struct request *requests;
+	size_t nr, room;
+	uint64_t touched, wrong;
+};
+
+/* What the program is told, and what it tells after its last step, with its requests. */
+struct order {
+	uint64_t period_ns;		/* of a thread; 0: one step after the other */
+	bool stop;
+};
+
+struct told {
+	size_t nr;
+	uint64_t touched, wrong;
+};
+
+/* Of the program alone. */
+static struct {
+	struct page *pages;
+	uint32_t *counts;
+	size_t nr_pages;
+	struct worker workers[MAX_THREADS];
+	unsigned int nr_workers;
+	volatile bool enough;
+} work;
+
+static int orders[2] = { -1, -1 }, answers[2] = { -1, -1 };
+
+static uint64_t word_of(size_t page, size_t word)
+{
+	return mix(page + 1) + word * 0x9e3779b97f4a7c15ULL;
+}
+
+static void touch(struct worker *worker, size_t index)
+{
+	struct page *page = &work.pages[index];
+	size_t word = 1 + (worker->seed >> 48) % (WORDS - 1);
+
+	if (page->words[0] != work.counts[index] || page->words[word] != word_of(index, word))
+		worker->wrong++;
+	page->words[0] = ++work.counts[index];
+	worker->touched++;
+}
+
+static void step(struct worker *worker)
+{
+	size_t half = work.nr_pages / 2 / work.nr_workers;
+	unsigned int number = worker - work.workers;
+
+	for (int i = 0; i < TOUCHES; i++) {
+		size_t at;
+
+		worker->seed = mix(worker->seed + 0x9e3779b97f4a7c15ULL);
+		at = worker->seed % half;
+		if ((worker->seed >> 40) % 100 >= HOT)
+			at += half;
+		touch(worker, at * work.nr_workers + number);
+	}
+}
+
+static void note(struct worker *worker, uint64_t due_ns)
+{
+	if (worker->nr == worker->room) {
+		size_t room = worker->room ? 2 * worker->room : 1 << 14;
+		struct request *more = realloc(worker->requests, room * sizeof(*more));
+
+		if (!more)
+			_exit(EXIT_FAILURE);
+		worker->requests = more;
+		worker->room = room;
+	}
+	worker->requests[worker->nr++] = (struct request) { due_ns, now_ns() };
+}
+
+static void *run_worker(void *arg)
+{
+	struct worker *worker = arg;
+
+	/* Else a sleep may last 50 us longer than it should. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	while (!work.enough) {
+		uint64_t now = now_ns();
+
+		if (!worker->period_ns) {
+			worker->due_ns = now;
+		} else if (now < worker->due_ns) {
+			sleep_ns(worker->due_ns - now);
+			continue;
+		}
+		step(worker);
+		note(worker, worker->due_ns);
+		worker->due_ns += worker->period_ns;
+	}
+	return NULL;
+}
+
+static void start_workers(const struct order *order)
+{
+	work.enough = false;
+	for (unsigned int i = 0; i < work.nr_workers; i++) {
+		struct worker *worker = &work.workers[i];
+
+		worker->nr = worker->touched = worker->wrong = 0;
+		worker->period_ns = order->period_ns;
+		/* Not all at the same time. */
+		worker->due_ns = now_ns() + order->period_ns * i / work.nr_workers;
+		if (pthread_create(&worker->thread, NULL, run_worker, worker))
+			_exit(EXIT_FAILURE);
+	}
+}
+
+static bool write_all(int fd, const void *data, size_t size)
+{
+	for (const char *at = data; size;) {
+		ssize_t done = write(fd, at, size);
+
+		if (done <= 0)
+			return false;
+		at += done;
+		size -= done;
+	}
+	return true;
+}
+
+static bool read_all(int fd, void *data, size_t size)
+{
+	for (char *at = data; size;) {
+		ssize_t done = read(fd, at, size);
+
+		if (done <= 0)
+			return false;
+		at += done;
+		size -= done;
+	}
+	return true;
+}
+
+static bool end_workers(void)
+{
+	struct told told = { 0 };
+	bool good;
+
+	work.enough = true;
+	for (unsigned int i = 0; i < work.nr_workers; i++) {
+		pthread_join(work.workers[i].thread, NULL);
+		told.nr += work.workers[i].nr;
+		told.touched += work.workers[i].touched;
+		told.wrong += work.workers[i].wrong;
+	}
+	good = write_all(answers[1], &told, sizeof(told));
+	for (unsigned int i = 0; i < work.nr_workers && good; i++)
+		good = write_all(answers[1], work.workers[i].requests,
+				 work.workers[i].nr * sizeof(*work.workers[i].requests));
+	return good;
+}
+
+/* The program: has memory, and does what it is told. */
+static void __attribute__((noreturn)) work_on(const struct cell *cell)
+{
+	struct order order;
+	cpu_set_t cpus;
+
+	close(orders[1]);
+	close(answers[0]);
+	if (!node_cpus(cell->from, &cpus))
+		_exit(EXIT_FAILURE);
+	work.nr_workers = CPU_COUNT(&cpus) < MAX_THREADS ? CPU_COUNT(&cpus) : MAX_THREADS;
+	work.nr_pages = (cell->mb << 20) / BASE_SIZE;
+	work.pages = mmap(NULL, work.nr_pages * BASE_SIZE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	work.counts = calloc(work.nr_pages, sizeof(*work.counts));
+	if (work.pages == MAP_FAILED || !work.counts)
+		_exit(EXIT_FAILURE);
+	for (size_t i = 0; i < work.nr_pages; i++)
+		for (size_t word = 1; word < WORDS; word++)
+			work.pages[i].words[word] = word_of(i, word);
+	for (unsigned int i = 0; i < work.nr_workers; i++)
+		work.workers[i].seed = i + 1;
+	if (!write_all(answers[1], "", 1))
+		_exit(EXIT_FAILURE);
+	while (read_all(orders[0], &order, sizeof(order))) {
+		if (!order.stop)
+			start_workers(&order);
+		else if (!end_workers())
+			break;
+	}
+	_exit(EXIT_FAILURE);
+}
+
+/* --- of the program that starts it --- */
+
+static struct load load;
+
+static void close_pipes(void)
+{
+	for (int i = 0; i < 2; i++) {
+		if (orders[i] >= 0)
+			close(orders[i]);
+		if (answers[i] >= 0)
+			close(answers[i]);
+		orders[i] = answers[i] = -1;
+	}
+}
+
+static bool open_pipes(void)
+{
+	close_pipes();
+	if (pipe(orders) < 0 || pipe(answers) < 0)
+		fail("cannot make a pipe: %s", strerror(errno));
+	return !failed();
+}
+
+/* It has all its memory as soon as it says something. */
+static bool is_ready(void)
+{
+	struct pollfd fd = { answers[0], POLLIN, 0 };
+	char ready;
+
+	return poll(&fd, 1, 0) == 1 && fd.revents & POLLIN && read_all(answers[0], &ready, 1);
+}
+
+static bool has_memory(const struct cell *cell)
+{
+	(void)cell;
+	return true;
+}
+
+static bool give_order(const struct order *order)
+{
+	if (!write_all(orders[1], order, sizeof(*order)))
+		fail("the program has ended");
+	return !failed();
+}
+
+static bool start_work(const struct cell *cell)
+{
+	struct order order = { .stop = false };
+	cpu_set_t cpus;
+
+	if (cell->rate && node_cpus(cell->from, &cpus))
+		order.period_ns = NS_OF_S * CPU_COUNT(&cpus) / cell->rate;
+	return give_order(&order);
+}
+
+static const struct load *end_work(void)
+{
+	const struct order order = { .stop = true };
+	struct told told;
+
+	load.nr = load.wrong = load.checked = 0;
+	if (!give_order(&order) || !read_all(answers[0], &told, sizeof(told))) {
+		fail("the program has ended");
+		return &load;
+	}
+	if (told.nr > load.room) {
+		free(load.requests);
+		load.requests = malloc(told.nr * sizeof(*load.requests));
+		load.room = load.requests ? told.nr : 0;
+	}
+	if (told.nr > load.room ||
+	    !read_all(answers[0], load.requests, told.nr * sizeof(*load.requests))) {
+		fail("the program does not tell what it has done");
+		return &load;
+	}
+	load.nr = told.nr;
+	load.wrong = told.wrong;
+	load.checked = told.touched * 2 * sizeof(uint64_t);
+	if (told.wrong)
+		fail("%lu of %lu pages were wrong", (unsigned long)told.wrong,
+		     (unsigned long)told.touched);
+	return &load;
+}
+
+static uint64_t no_client(void)
+{
+	return 0;
+}
+
+const struct loader by_threads = {
+	.prepare = open_pipes,
+	.run = work_on,
+	.reachable = is_ready,
+	.fill = has_memory,
+	.start = start_work,
+	.end = end_work,
+	.cpu_ns = no_client,
+	.close = close_pipes,
+};
