@@ -31,6 +31,9 @@
  * thousands of moves.
  */
 #define KEPT		(2 * MB / PAGE)
+/* What stress-ng says. */
+#define HOGS_SAID	"/tmp/migrate_torture.hogs"
+
 /* So many seconds stress-ng runs, and so many it is stopped. */
 #define HOG_S		10
 
@@ -107,7 +110,7 @@ int files[MAX_WORKERS][NR_SLOT_KINDS];
 /* A file for O_DIRECT, and what is in it. */
 int direct;
 
-/* What else a machine does; it does not end by itself. */
+/* What else a machine does; it does not end by itself, and tells what ended it. */
 static pid_t hogs_start(void)
 {
 	pid_t pid;
@@ -115,7 +118,7 @@ static pid_t hogs_start(void)
 	pid = fork();
 	if (!pid) {
 		setpgid(0, 0);
-		dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+		dup2(open(HOGS_SAID, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
 		dup2(STDOUT_FILENO, STDERR_FILENO);
 		setenv("PATH", "/usr/sbin:/sbin:/usr/bin:/bin", 1);
 		execlp("stress-ng", "stress-ng", "--temp-path", "/tmp", "--cpu",
@@ -126,24 +129,35 @@ static pid_t hogs_start(void)
 	return pid;
 }
 
+/* Has it ended? Then that is told, at once. */
+static bool hogs_ended(pid_t hogs, unsigned int second)
+{
+	char said[256];
+	FILE *file;
+	int how = 0;
+
+	if (!waitpid(hogs, &how, WNOHANG))
+		return false;
+	ksft_print_msg("stress-ng ended with %x after %u s\n", how, second);
+	file = fopen(HOGS_SAID, "r");
+	while (file && fgets(said, sizeof(said), file))
+		ksft_print_msg("it said: %s%s", said, strchr(said, '\n') ? "" : "\n");
+	if (file)
+		fclose(file);
+	return true;
+}
+
 /*
  * Ends it and all that it has started, which are children of this process once
- * their parents are dead. Was it there until now, and did it do something? A CPU
- * that it has for a hundredth of the time is less than it gets of four that are
- * busy with thirty others.
+ * their parents are dead. Did it do something? A CPU that it has for a hundredth of
+ * the time is less than it gets of four that are busy with thirty others.
  */
 static bool hogs_stop(pid_t hogs)
 {
 	struct rusage usage;
-	bool alive;
 	double used = 0;
 	int how = 0;
 
-	alive = hogs > 0 && !waitpid(hogs, &how, WNOHANG);
-	if (!alive) {
-		ksft_print_msg("stress-ng ended with %x\n", how);
-		return false;
-	}
 	kill(-hogs, SIGKILL);
 	while (wait4(-hogs, &how, 0, &usage) > 0)
 		used += usage.ru_utime.tv_sec + usage.ru_stime.tv_sec +
@@ -455,6 +469,8 @@ int main(int argc, char **argv)
 	mkdir(CGROUP "/cpuset", 0755);
 	file_write(DEMOTION, "1");
 	file_write("/proc/sys/kernel/numa_balancing", "1");
+	/* What kills a process by a signal that leaves a core is told, with its registers. */
+	file_write("/proc/sys/kernel/print-fatal-signals", "1");
 	/* By default it takes up to a minute to look at a process again. */
 	file_write(BALANCING_DIR "/scan_period_min_ms", "200");
 	file_write(BALANCING_DIR "/scan_period_max_ms", "2000");
@@ -512,11 +528,13 @@ int main(int argc, char **argv)
 		/* Half of the time: where no CPU is idle, there are no helpers. */
 		if (hogs > 0 && i % HOG_S == 0)
 			kill(-hogs, i / HOG_S % 2 ? SIGSTOP : SIGCONT);
+		if (hogs > 0 && hogs_ended(hogs, i))
+			hogs = -1;
 		sleep(1);
 	}
 
 	shared->stop = true;
-	hogs_ran = hogs_stop(hogs);
+	hogs_ran = hogs > 0 && !hogs_ended(hogs, i) && hogs_stop(hogs);
 	stuck2 = collect(pids + nr_workers, NR_TROUBLES, STUCK_S,
 			 &failed);
 	injections_all(false);
