@@ -189,12 +189,10 @@ void migrate_copy_place(struct migrate_copy_search *s);
 
 /**
  * struct migrate_copy_room - room for the pairs of a large job
- * @nr: Its number.
  * @failed: One bit for each pair.
  * @pairs: The pairs.
  */
 struct migrate_copy_room {
-	unsigned int nr;
 	DECLARE_BITMAP(failed, MIGRATE_COPY_LARGE_SET);
 	struct migrate_copy_pair pairs[MIGRATE_COPY_LARGE_SET];
 };

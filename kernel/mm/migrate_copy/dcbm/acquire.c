@@ -2,13 +2,17 @@
 /*
  * dcbm: which channels to take.
  */
-#define pr_fmt(fmt) "dcbm: " fmt
-
 #include <linux/nodemask.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "dcbm.h"
+
+/* How long a channel may take for what it has, before it is terminated. */
+#define LEAVE_DELAY	msecs_to_jiffies(100)
+
+/* Channels that are being released; who waits for that waits for this to be 0. */
+atomic_t dcbm_leaving;
 
 /* Serializes acquisition; protects what follows. */
 DEFINE_MUTEX(dcbm_mutex);
@@ -78,19 +82,13 @@ struct search {
 static void learn(struct dcbm_chan *dchan, struct dma_chan *chan)
 {
 	struct device *dev = dmaengine_get_dma_device(chan);
-	unsigned long boundary = dma_get_seg_boundary(dev);
 
 	strscpy(dchan->label, dma_chan_name(chan));
 	put_device(dchan->dev);
 	dchan->dev = get_device(dev);
 	WRITE_ONCE(dchan->nid, dev_to_node(chan->device->dev));
-	dchan->limits = (struct migrate_copy_limits){
-		.range_pages = clamp_t(size_t, dma_get_max_seg_size(dev) / PAGE_SIZE, 1,
-				       UINT_MAX),
-	};
-	/* One that is larger than all memory is none. */
-	if (boundary != ULONG_MAX)
-		dchan->limits.boundary_pages = (boundary >> PAGE_SHIFT) + 1;
+	dchan->limits.range_pages = dma_get_max_seg_size(dev) / PAGE_SIZE;
+	dchan->limits.boundary_pages = dma_get_seg_boundary_nr_pages(dev, PAGE_SHIFT);
 	dchan->stops = names(dcbm_terminate, dchan->label, chan->device->dev);
 	dchan->asks = names(dcbm_poll, dchan->label, chan->device->dev);
 }
@@ -120,9 +118,8 @@ static bool suits(struct dma_chan *chan, void *data)
 
 static struct dma_chan *request(struct search *search)
 {
-	dma_cap_mask_t mask;
+	dma_cap_mask_t mask = {};
 
-	dma_cap_zero(mask);
 	dma_cap_set(DMA_MEMCPY, mask);
 	return dma_request_channel(mask, suits, search);
 }
@@ -181,16 +178,14 @@ static struct dcbm_chan *free_slot(void)
 static bool acquire_one(int nid)
 {
 	struct dcbm_chan *dchan = free_slot();
-	struct search search = { .nid = nid, .dchan = dchan };
+	struct search near = { .nid = nid, .dchan = dchan };
+	struct search any = { .nid = NUMA_NO_NODE, .dchan = dchan };
 	struct dma_chan *chan;
 
 	if (!dchan)
 		return false;
 	dchan->dev = NULL;
-	chan = request(&search);
-	search.nid = NUMA_NO_NODE;
-	if (!chan)
-		chan = request(&search);
+	chan = request(&near) ?: request(&any);
 	if (!chan) {
 		put_device(dchan->dev);
 		return false;
@@ -203,6 +198,29 @@ static bool acquire_one(int nid)
 	WRITE_ONCE(dchan->state, CHAN_LIVE);
 	spin_unlock_irq(&dchan->lock);
 	return true;
+}
+
+/* Have a channel released. What is known of one that hangs may be new. */
+static void leave(struct dcbm_chan *dchan)
+{
+	spin_lock_irq(&dchan->lock);
+	if (dchan->chan) {
+		dchan->stops |= names(dcbm_terminate, dchan->label, dchan->dev);
+		dchan->asks |= names(dcbm_poll, dchan->label, dchan->dev);
+	}
+	if (dchan->state == CHAN_LIVE || dchan->state == CHAN_RESETTING) {
+		WRITE_ONCE(dchan->state, CHAN_LEAVING);
+		dchan->leave_by = jiffies + LEAVE_DELAY;
+		atomic_inc(&dcbm_leaving);
+		mod_delayed_work(dcbm_wq, &dchan->work, 0);
+	}
+	spin_unlock_irq(&dchan->lock);
+}
+
+/* For a short while: one that hangs is released later. Returns whether all are. */
+static bool wait_left(void)
+{
+	return wait_var_event_timeout(&dcbm_leaving, !atomic_read(&dcbm_leaving), 2 * LEAVE_DELAY);
 }
 
 /**
@@ -220,25 +238,18 @@ void dcbm_acquire(void)
 	for (i = 0; i < nr; i++) {
 		enum chan_state state = READ_ONCE(dcbm_chans[i]->state);
 
-		if (state != CHAN_LIVE && state != CHAN_RESETTING)
-			continue;
 		if (have == dcbm_wanted)
-			dcbm_close(dcbm_chans[i]);
-		else
+			leave(dcbm_chans[i]);
+		else if (state == CHAN_LIVE || state == CHAN_RESETTING)
 			have++;
 	}
-	dcbm_wait_closed();
-	for (; have < dcbm_wanted && acquire_one(nid); have++) {
-		nid = next_online_node(nid);
-		if (nid == MAX_NUMNODES)
-			nid = first_online_node;
-	}
+	wait_left();
+	for (; have < dcbm_wanted && acquire_one(nid); have++)
+		nid = next_node_in(nid, node_online_map);
 }
 
 /**
  * dcbm_close_all() - Have all channels released.
- *
- * What is known of one that hangs may be new.
  *
  * Context: Process context with dcbm_mutex. Waits for a short while.
  * Return: true if they are.
@@ -247,18 +258,9 @@ bool dcbm_close_all(void)
 {
 	unsigned int i, nr = dcbm_slots();
 
-	for (i = 0; i < nr; i++) {
-		struct dcbm_chan *dchan = dcbm_chans[i];
-
-		spin_lock_irq(&dchan->lock);
-		if (dchan->chan) {
-			dchan->stops |= names(dcbm_terminate, dchan->label, dchan->dev);
-			dchan->asks |= names(dcbm_poll, dchan->label, dchan->dev);
-		}
-		spin_unlock_irq(&dchan->lock);
-		dcbm_close(dchan);
-	}
-	return dcbm_wait_closed();
+	for (i = 0; i < nr; i++)
+		leave(dcbm_chans[i]);
+	return wait_left();
 }
 
 /**

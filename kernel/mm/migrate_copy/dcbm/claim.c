@@ -2,8 +2,6 @@
 /*
  * dcbm: which channel claims chunks of which job, and how jobs begin and end.
  */
-#define pr_fmt(fmt) "dcbm: " fmt
-
 #include "dcbm.h"
 
 /* Protects the list of all shares. */
@@ -54,8 +52,7 @@ static int distance(const struct dcbm_chan *dchan, int nid)
  * How many channels are as near to the destination as this one; 0 if there is one that
  * is nearer.
  */
-static unsigned int as_near(const struct dcbm_chan *dchan,
-			    const struct migrate_copy_share *share)
+static unsigned int as_near(const struct dcbm_chan *dchan, const struct migrate_copy_share *share)
 {
 	int nid = share->info->dst_nid;
 	int mine = distance(dchan, nid), other = mine;
@@ -127,18 +124,16 @@ static int claim_of(struct dcbm_chan *dchan, struct migrate_copy_share *share,
 bool dcbm_claim(struct dcbm_chan *dchan, unsigned int ending)
 {
 	struct migrate_copy_share *share;
-	bool claimed = false;
 
-	spin_lock(&shares_lock);
-	list_for_each_entry(share, &shares, node) {
-		claimed = !claim_of(dchan, share, ending);
-		if (claimed) {
-			list_move_tail(&share->node, &shares);
-			break;
+	scoped_guard(spinlock, &shares_lock) {
+		list_for_each_entry(share, &shares, node) {
+			if (!claim_of(dchan, share, ending)) {
+				list_move_tail(&share->node, &shares);
+				return true;
+			}
 		}
 	}
-	spin_unlock(&shares_lock);
-	return claimed;
+	return false;
 }
 
 /* Each channel gets one chunk, then each a second one, and so on. */
@@ -196,9 +191,8 @@ static bool dcbm_stop(void *priv, struct migrate_copy_share *share)
 
 static void dcbm_end(void *priv, struct migrate_copy_share *share)
 {
-	spin_lock_irq(&shares_lock);
-	list_del(&share->node);
-	spin_unlock_irq(&shares_lock);
+	scoped_guard(spinlock_irq, &shares_lock)
+		list_del(&share->node);
 	each_chunk(share, dcbm_lose);
 }
 

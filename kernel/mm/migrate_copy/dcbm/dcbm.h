@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * dcbm, the DMA core batch migrator: what its parts share. submit.c says how it
- * works; reset.c is for channels that fail or go, acquire.c for those that come,
+ * works; reset.c is for channels that fail, and acquire.c for those that come or go,
  * sysfs.c for what can be set and seen.
  */
 #ifndef _MM_MIGRATE_COPY_DCBM_DCBM_H
@@ -15,6 +15,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sizes.h>
+#include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
 #define MAX_CHANNELS	64
@@ -142,8 +143,7 @@ extern atomic_long_t dcbm_spurious;
 void dcbm_pump(struct kthread_work *work);
 bool dcbm_over(const struct dcbm_desc *desc);
 void dcbm_finish(struct dcbm_chan *dchan, struct dcbm_desc *desc);
-void dcbm_unmap(struct dcbm_chan *dchan, struct dcbm_desc *desc,
-		unsigned int range);
+void dcbm_unmap(struct dcbm_chan *dchan, struct dcbm_desc *desc, unsigned int range);
 
 /* Have the thread of a channel see what there is to do. Any context. */
 static inline void dcbm_kick(struct dcbm_chan *dchan)
@@ -156,11 +156,10 @@ void dcbm_work(struct work_struct *work);
 void dcbm_strike(struct dcbm_chan *dchan, const char *why);
 bool dcbm_time_out(struct dcbm_chan *dchan, struct dcbm_desc *desc);
 bool dcbm_lose(struct dcbm_chan *dchan, struct dcbm_desc *desc);
-void dcbm_close(struct dcbm_chan *dchan);
-bool dcbm_wait_closed(void);
 
 /* acquire.c */
 extern struct mutex dcbm_mutex;
+extern atomic_t dcbm_leaving;
 extern unsigned int dcbm_wanted;
 extern char dcbm_devices[NAMES_SIZE];
 extern char dcbm_terminate[NAMES_SIZE];

@@ -27,14 +27,8 @@
 /* Failures in a row after which it is not left alone for longer: for 4 seconds. */
 #define MAX_STRIKES	12U
 
-/* How long a channel may take for what it has, before it is terminated. */
-#define LEAVE_DELAY	msecs_to_jiffies(100)
-
 /* When to look again at one that is late. */
 #define RETRY_DELAY	(HZ / 2)
-
-/* Who waits for a channel to be released. */
-static DECLARE_WAIT_QUEUE_HEAD(closed_wait);
 
 /**
  * dcbm_strike() - Note that something has gone wrong.
@@ -97,26 +91,23 @@ bool dcbm_lose(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 /* Chunks that were lost, but are over by now. */
 static void end_quarantine(struct dcbm_chan *dchan)
 {
-	unsigned int i;
+	struct dcbm_desc *desc;
 
-	for (i = 0; i < NR_DESCS; i++) {
-		struct dcbm_desc *desc = &dchan->descs[i];
-		bool over, pins;
+	for (desc = dchan->descs; desc < dchan->descs + NR_DESCS; desc++) {
+		bool over;
 
-		spin_lock_irq(&dchan->lock);
-		over = desc->used && !desc->share && dcbm_over(desc);
-		pins = desc->pins;
-		spin_unlock_irq(&dchan->lock);
+		scoped_guard(spinlock_irq, &dchan->lock)
+			over = desc->used && !desc->share && dcbm_over(desc);
 		if (!over)
 			continue;
 		/* Nobody else touches it: it is used, and waits for nothing. */
 		migrate_copy_chunk_stopped(&desc->chunk);
+		if (desc->pins)
+			module_put(THIS_MODULE);
 		spin_lock_irq(&dchan->lock);
 		desc->used = false;
 		WRITE_ONCE(dchan->lost, dchan->lost - 1);
 		spin_unlock_irq(&dchan->lock);
-		if (pins)
-			module_put(THIS_MODULE);
 	}
 }
 
@@ -126,12 +117,11 @@ static void end_quarantine(struct dcbm_chan *dchan)
  */
 static void drop_all(struct dcbm_chan *dchan)
 {
-	unsigned int i;
+	struct dcbm_desc *desc;
 	unsigned long nr;
 
 	spin_lock_irq(&dchan->lock);
-	for (i = 0; i < NR_DESCS; i++) {
-		struct dcbm_desc *desc = &dchan->descs[i];
+	for (desc = dchan->descs; desc < dchan->descs + NR_DESCS; desc++) {
 		unsigned long waiting = desc->waiting;
 
 		if (!desc->used)
@@ -156,9 +146,8 @@ static bool terminate(struct dcbm_chan *dchan)
 {
 	bool may;
 
-	spin_lock_irq(&dchan->lock);
-	may = dchan->stops && !dchan->pumping;
-	spin_unlock_irq(&dchan->lock);
+	scoped_guard(spinlock_irq, &dchan->lock)
+		may = dchan->stops && !dchan->pumping;
 	if (!may || dmaengine_terminate_sync(dchan->chan))
 		return false;
 	drop_all(dchan);
@@ -189,8 +178,7 @@ static void release(struct dcbm_chan *dchan)
 	if (!is_empty(dchan)) {
 		/* What was claimed, and not submitted, is returned by the pump. */
 		dcbm_kick(dchan);
-		mod_delayed_work(dcbm_wq, &dchan->work,
-				 late ? RETRY_DELAY : LOOK_DELAY);
+		mod_delayed_work(dcbm_wq, &dchan->work, late ? RETRY_DELAY : LOOK_DELAY);
 		return;
 	}
 	dma_release_channel(dchan->chan);
@@ -199,7 +187,8 @@ static void release(struct dcbm_chan *dchan)
 	WRITE_ONCE(dchan->chan, NULL);
 	WRITE_ONCE(dchan->state, CHAN_CLOSED);
 	spin_unlock_irq(&dchan->lock);
-	wake_up(&closed_wait);
+	if (atomic_dec_and_test(&dcbm_leaving))
+		wake_up_var(&dcbm_leaving);
 }
 
 /**
@@ -228,47 +217,4 @@ void dcbm_work(struct work_struct *work)
 	else if (READ_ONCE(dchan->state) == CHAN_RESETTING)
 		queue_delayed_work(dcbm_wq, &dchan->work, LOOK_DELAY);
 	dcbm_kick(dchan);
-}
-
-/**
- * dcbm_close() - Have a channel released.
- * @dchan: The channel.
- *
- * Context: Any.
- */
-void dcbm_close(struct dcbm_chan *dchan)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&dchan->lock, flags);
-	if (dchan->state == CHAN_LIVE || dchan->state == CHAN_RESETTING) {
-		WRITE_ONCE(dchan->state, CHAN_LEAVING);
-		dchan->leave_by = jiffies + LEAVE_DELAY;
-		mod_delayed_work(dcbm_wq, &dchan->work, 0);
-	}
-	spin_unlock_irqrestore(&dchan->lock, flags);
-}
-
-static bool any_leaves(void)
-{
-	unsigned int i, nr = dcbm_slots();
-
-	for (i = 0; i < nr; i++) {
-		if (READ_ONCE(dcbm_chans[i]->state) == CHAN_LEAVING)
-			return true;
-	}
-	return false;
-}
-
-/**
- * dcbm_wait_closed() - Wait until channels are released.
- *
- * For a short while: one that hangs is released later.
- *
- * Context: Process context.
- * Return: true if they are.
- */
-bool dcbm_wait_closed(void)
-{
-	return wait_event_timeout(closed_wait, !any_leaves(), 2 * LEAVE_DELAY);
 }

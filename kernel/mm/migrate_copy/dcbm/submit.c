@@ -47,8 +47,6 @@
  * called without any of them: some drivers sleep, others disable bottom halves,
  * and to unmap may mean to flush an IOMMU.
  */
-#define pr_fmt(fmt) "dcbm: " fmt
-
 #include <linux/bitfield.h>
 #include <linux/delay.h>
 
@@ -119,12 +117,10 @@ static int map(struct dcbm_chan *dchan, struct dcbm_desc *desc, unsigned int nr)
 	struct migrate_copy_range *range = &desc->chunk.ranges[nr];
 	size_t len = range->nr * PAGE_SIZE;
 
-	desc->src[nr] = dma_map_page(dchan->dev, range->src, 0, len,
-				     DMA_TO_DEVICE);
+	desc->src[nr] = dma_map_page(dchan->dev, range->src, 0, len, DMA_TO_DEVICE);
 	if (dma_mapping_error(dchan->dev, desc->src[nr]))
 		return -ENOMEM;
-	desc->dst[nr] = dma_map_page(dchan->dev, range->dst, 0, len,
-				     DMA_FROM_DEVICE);
+	desc->dst[nr] = dma_map_page(dchan->dev, range->dst, 0, len, DMA_FROM_DEVICE);
 	if (dma_mapping_error(dchan->dev, desc->dst[nr])) {
 		dma_unmap_page(dchan->dev, desc->src[nr], len, DMA_TO_DEVICE);
 		return -ENOMEM;
@@ -174,14 +170,10 @@ void dcbm_finish(struct dcbm_chan *dchan, struct dcbm_desc *desc)
 /* The first chunk that is not submitted to its end. */
 static struct dcbm_desc *unsubmitted(struct dcbm_chan *dchan)
 {
-	struct dcbm_desc *first = NULL;
-	unsigned int i;
+	struct dcbm_desc *desc, *first = NULL;
 
-	for (i = 0; i < NR_DESCS; i++) {
-		struct dcbm_desc *desc = &dchan->descs[i];
-
-		if (desc->used && !desc->error &&
-		    desc->submitted < desc->chunk.nr_ranges &&
+	for (desc = dchan->descs; desc < dchan->descs + NR_DESCS; desc++) {
+		if (desc->used && !desc->error && desc->submitted < desc->chunk.nr_ranges &&
 		    (!first || desc->number < first->number))
 			first = desc;
 	}
@@ -197,21 +189,19 @@ static void dcbm_done(void *param, const struct dmaengine_result *result)
 	struct dcbm_desc *desc;
 	unsigned long flags;
 
-	spin_lock_irqsave(&dchan->lock, flags);
-	desc = find_desc(dchan, ticket);
-	/* There are drivers that report this before they stop (ioat). */
-	if (desc && result && result->result == DMA_TRANS_ABORTED &&
-	    !(desc->submitting && range == desc->submitted - 1)) {
-		desc->error = true;
-		spin_unlock_irqrestore(&dchan->lock, flags);
-		return;
-	}
-	if (desc)
+	scoped_guard(spinlock_irqsave, &dchan->lock) {
+		desc = find_desc(dchan, ticket);
+		if (!desc) {
+			atomic_long_inc(&dcbm_spurious);
+			return;
+		}
+		/* There are drivers that report this before they stop (ioat). */
+		if (result && result->result == DMA_TRANS_ABORTED &&
+		    !(desc->submitting && range == desc->submitted - 1)) {
+			desc->error = true;
+			return;
+		}
 		desc->waiting &= ~BIT(range);
-	spin_unlock_irqrestore(&dchan->lock, flags);
-	if (!desc) {
-		atomic_long_inc(&dcbm_spurious);
-		return;
 	}
 	/* As long as it is mapped, the chunk is not over. */
 	dcbm_unmap(dchan, desc, range);
@@ -255,14 +245,10 @@ static int hand_over(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 
 	if (err)
 		return err;
-	tx = dmaengine_prep_dma_memcpy(dchan->chan, desc->dst[nr],
-				       desc->src[nr],
-				       desc->chunk.ranges[nr].nr * PAGE_SIZE,
-				       flags);
-	if (!tx) {
-		dcbm_unmap(dchan, desc, nr);
+	tx = dmaengine_prep_dma_memcpy(dchan->chan, desc->dst[nr], desc->src[nr],
+				       desc->chunk.ranges[nr].nr * PAGE_SIZE, flags);
+	if (!tx)
 		return -EAGAIN;
-	}
 	tx->callback_result = dcbm_done;
 	tx->callback_param = make_ticket(dchan, desc, nr);
 	cookie = dmaengine_submit(tx);
@@ -281,16 +267,14 @@ static int hand_over(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 static bool not_taken(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 		      unsigned int nr, int err, bool empty)
 {
-	/* There are drivers that have called back as well (idxd). */
-	bool mine = desc->waiting & BIT(nr);
-
-	desc->waiting &= ~BIT(nr);
-	if (mine && err == -EIO) {
-		spin_unlock_irq(&dchan->lock);
-		dcbm_unmap(dchan, desc, nr);
-		spin_lock_irq(&dchan->lock);
-	}
-	if (mine) {
+	/* Unless the driver has called back as well (idxd). */
+	if (desc->waiting & BIT(nr)) {
+		desc->waiting &= ~BIT(nr);
+		if (err == -EIO || err == -EAGAIN) {
+			spin_unlock_irq(&dchan->lock);
+			dcbm_unmap(dchan, desc, nr);
+			spin_lock_irq(&dchan->lock);
+		}
 		desc->mapped &= ~BIT(nr);
 		dchan->outstanding--;
 	}
@@ -352,15 +336,6 @@ static bool submit(struct dcbm_chan *dchan)
 	return more;
 }
 
-/* Have the driver look how far the hardware is; it reports by callbacks, as always. */
-static void ask(struct dcbm_chan *dchan)
-{
-	/* Some drivers would wait for their own tasklet (plx_dma). */
-	local_bh_disable();
-	dma_async_is_tx_complete(dchan->chan, dchan->cookie, NULL, NULL);
-	local_bh_enable();
-}
-
 /**
  * dcbm_pump() - Give a channel as much to do as it can hold.
  * @work: What its thread does, which alone calls the driver to submit, and to ask.
@@ -384,7 +359,10 @@ void dcbm_pump(struct kthread_work *work)
 		more = dchan->state == CHAN_LIVE && !dchan->lost;
 		before = dchan->outstanding;
 		spin_unlock_irq(&dchan->lock);
-		ask(dchan);
+		/* It reports by callbacks; some wait for their own tasklet (plx_dma). */
+		local_bh_disable();
+		dma_async_is_tx_complete(dchan->chan, dchan->cookie, NULL, NULL);
+		local_bh_enable();
 		if (more)
 			usleep_range(us, 2 * us);
 		/* What this has taken is no price of what comes next. */

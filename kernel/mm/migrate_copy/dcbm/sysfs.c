@@ -152,15 +152,13 @@ static const char *state_name(const struct dcbm_chan *dchan)
 	return dcbm_ready(dchan) ? "ready" : "is left alone for a while";
 }
 
-static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr,
-			   char *buf)
+static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	unsigned int i, nr = dcbm_slots();
-	ssize_t len = 0;
+	ssize_t len;
 
-	len += sysfs_emit_at(buf, len, "rejected %ld\nspurious %ld\n",
-			     atomic_long_read(&dcbm_rejected),
-			     atomic_long_read(&dcbm_spurious));
+	len = sysfs_emit(buf, "rejected %ld\nspurious %ld\n", atomic_long_read(&dcbm_rejected),
+			 atomic_long_read(&dcbm_spurious));
 	if (!READ_ONCE(dcbm_wanted))
 		len += sysfs_emit_at(buf, len, "no channel is asked for: nr_dma_chan is 0\n");
 	if (!READ_ONCE(use.offloading))
@@ -171,8 +169,7 @@ static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr,
 		spin_lock_irq(&dchan->lock);
 		if (dchan->chan)
 			len += sysfs_emit_at(buf, len, "%s of node %d: %s, %llu KB\n",
-					     dchan->label, dchan->nid,
-					     state_name(dchan),
+					     dchan->label, dchan->nid, state_name(dchan),
 					     dchan->bytes / SZ_1K);
 		spin_unlock_irq(&dchan->lock);
 	}

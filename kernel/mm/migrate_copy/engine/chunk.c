@@ -33,8 +33,7 @@ static unsigned int chunk_extend(struct migrate_copy_chunk *chunk,
 		last = &chunk->ranges[chunk->nr_ranges - 1];
 	nr = fits(limits, dst, fits(limits, src, nr));
 
-	if (last && last->nr < most &&
-	    page_to_pfn(last->dst) + last->nr == page_to_pfn(dst) &&
+	if (last && last->nr < most && page_to_pfn(last->dst) + last->nr == page_to_pfn(dst) &&
 	    page_to_pfn(last->src) + last->nr == page_to_pfn(src) &&
 	    fits(limits, last->dst, UINT_MAX) > last->nr &&
 	    fits(limits, last->src, UINT_MAX) > last->nr) {
@@ -42,8 +41,7 @@ static unsigned int chunk_extend(struct migrate_copy_chunk *chunk,
 		last->nr += nr;
 	} else if (chunk->nr_ranges < MIGRATE_COPY_CHUNK_RANGES) {
 		nr = min(nr, most);
-		chunk->ranges[chunk->nr_ranges++] =
-			(struct migrate_copy_range){ dst, src, nr };
+		chunk->ranges[chunk->nr_ranges++] = (struct migrate_copy_range){ dst, src, nr };
 	} else {
 		return 0;
 	}
@@ -82,8 +80,7 @@ static bool chunk_take(struct migrate_copy_job *job, struct migrate_copy_chunk *
 		}
 		if (!chunk->nr_pages)
 			return false;
-	} while (!atomic64_try_cmpxchg(&job->cursor, &cursor,
-				       CURSOR(pair, page)));
+	} while (!atomic64_try_cmpxchg(&job->cursor, &cursor, CURSOR(pair, page)));
 
 	chunk->first = cursor;
 	return true;
@@ -99,36 +96,31 @@ static bool chunk_take(struct migrate_copy_job *job, struct migrate_copy_chunk *
  * Return: true if there is something to copy; false if the engine is to take
  * nothing, now or any more.
  */
-bool migrate_copy_chunk_claim(struct migrate_copy_share *share,
-			      struct migrate_copy_chunk *chunk,
+bool migrate_copy_chunk_claim(struct migrate_copy_share *share, struct migrate_copy_chunk *chunk,
 			      const struct migrate_copy_limits *limits)
 {
 	struct migrate_copy_offload *o = share->offload;
 	struct migrate_copy_engine *engine = share->engine;
-	unsigned long want, flags;
-	bool taken = false;
+	unsigned long want = 0, flags;
+	bool taken;
 
 	spin_lock_irqsave(&o->lock, flags);
-	if (!share->open || READ_ONCE(engine->leaving) ||
-	    o->inflight + o->nr_failed >= MAX_INFLIGHT)
-		goto unlock;
-
-	want = copy_share_want(share, limits->chunks);
+	if (share->open && !READ_ONCE(engine->leaving) &&
+	    o->inflight + o->nr_failed < MAX_INFLIGHT)
+		want = copy_share_want(share, limits->chunks);
 	if (limits->chunk_pages)
 		want = min(want, limits->chunk_pages);
-	if (!want || !chunk_take(o->job, chunk, limits, want))
-		goto unlock;
-
-	chunk->share = share;
-	chunk->engine = engine;
-	chunk->claimed_ns = ktime_get_ns();
-	chunk->feed_ns = 0;
-	o->inflight++;
-	WRITE_ONCE(share->progress_ns, chunk->claimed_ns);
-	/* Pairs with the acquire in share_wait(). */
-	smp_store_release(&share->inflight, share->inflight + 1);
-	taken = true;
-unlock:
+	taken = want && chunk_take(o->job, chunk, limits, want);
+	if (taken) {
+		chunk->share = share;
+		chunk->engine = engine;
+		chunk->claimed_ns = ktime_get_ns();
+		chunk->feed_ns = 0;
+		o->inflight++;
+		WRITE_ONCE(share->progress_ns, chunk->claimed_ns);
+		/* Pairs with the acquire in share_wait(). */
+		smp_store_release(&share->inflight, share->inflight + 1);
+	}
 	spin_unlock_irqrestore(&o->lock, flags);
 	return taken;
 }
@@ -175,9 +167,7 @@ int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk)
 		struct migrate_copy_range *range = &chunk->ranges[i];
 
 		for (page = 0; page < range->nr && !err; page++)
-			err = migrate_copy_job_page(job,
-						    range->dst + page,
-						    range->src + page);
+			err = migrate_copy_job_page(job, range->dst + page, range->src + page);
 	}
 	/* Also after an error: the caller will copy there. */
 	if (job->nontemporal)
@@ -220,24 +210,20 @@ void copy_chunk_end(const struct migrate_copy_chunk *chunk)
  */
 void migrate_copy_chunk_return(struct migrate_copy_chunk *chunk, bool ok)
 {
-	struct migrate_copy_share *share = chunk->share;
 	struct migrate_copy_engine *engine = chunk->engine;
-	struct migrate_copy_offload *o = share->offload;
+	struct migrate_copy_offload *o = chunk->share->offload;
 	unsigned long flags;
 
 	/* While the chunk is in flight, so that the engine stays. */
 	copy_engine_count(engine, ENGINE_CHUNKS, 1);
-	if (ok)
-		copy_engine_count(engine, ENGINE_BYTES,
-				  chunk->nr_pages * PAGE_SIZE);
-	else
-		copy_engine_count(engine, ENGINE_FAILED, 1);
 	copy_engine_learn(engine, chunk, ok);
 
 	spin_lock_irqsave(&o->lock, flags);
 	if (ok) {
+		copy_engine_count(engine, ENGINE_BYTES, chunk->nr_pages * PAGE_SIZE);
 		o->pages += chunk->nr_pages;
 	} else {
+		copy_engine_count(engine, ENGINE_FAILED, 1);
 		o->failed[o->nr_failed].first = chunk->first;
 		o->failed[o->nr_failed].nr = chunk->nr_pages;
 		o->nr_failed++;

@@ -24,6 +24,9 @@
 /* Chunks of one job that are in the hands of engines, or have failed there. */
 #define MAX_INFLIGHT	32
 
+/* Fractions of a page, or of a ns, in an average. */
+#define FRACTION_SHIFT	8
+
 enum engine_stat {
 	ENGINE_JOBS,
 	ENGINE_REFUSED,
@@ -90,7 +93,6 @@ struct migrate_copy_engine {
  * @lock: Protects what follows, and the shares' counts.
  * @inflight: Chunks claimed and not ended.
  * @pages: Base pages that engines have copied.
- * @lost_pages: Base pages of lost chunks.
  * @nr_failed: Length of @failed.
  * @failed: What the caller has to copy instead.
  */
@@ -106,7 +108,6 @@ struct migrate_copy_offload {
 	spinlock_t lock;	/* Protects what follows */
 	unsigned int inflight;
 	unsigned long pages;
-	unsigned long lost_pages;
 	unsigned int nr_failed;
 	struct {
 		u64 first;
@@ -125,8 +126,7 @@ void copy_chunk_end(const struct migrate_copy_chunk *chunk);
 
 /* model.c */
 unsigned long copy_job_rest(const struct migrate_copy_job *job);
-unsigned long copy_share_want(const struct migrate_copy_share *share,
-			      unsigned int chunks);
+unsigned long copy_share_want(const struct migrate_copy_share *share, unsigned int chunks);
 bool copy_engine_too_slow(const struct migrate_copy_offload *o,
 			  const struct migrate_copy_engine *engine);
 bool copy_engine_costly(const struct migrate_copy_engine *engine,
@@ -136,8 +136,6 @@ void copy_engine_learn(struct migrate_copy_engine *engine,
 		       const struct migrate_copy_chunk *chunk, bool ok);
 void copy_engine_learn_cpu(u64 ns, unsigned long pages);
 void copy_engine_forget(struct migrate_copy_engine *engine);
-unsigned long copy_engine_range_ns(const struct migrate_copy_engine *engine);
-unsigned long copy_engine_known_pages(const struct migrate_copy_engine *engine);
 
 /* sysfs.c */
 extern struct list_head copy_engines;

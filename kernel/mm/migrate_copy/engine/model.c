@@ -67,9 +67,6 @@
 #define FORGET_SHIFT		10
 #define FORGET_PRICE_SHIFT	13
 
-/* Fractions of a page, or of a ns, in an average. */
-#define FRACTION_SHIFT	8
-
 /* Of more pairs than that, the rest is estimated by the next one. */
 #define COUNTED_PAIRS	64
 
@@ -111,7 +108,6 @@ void copy_engine_learn(struct migrate_copy_engine *engine,
 	u64 ns = ktime_get_ns() - chunk->claimed_ns;
 	unsigned long avg = READ_ONCE(engine->chunk_ns);
 	unsigned int learned = READ_ONCE(engine->learned);
-	unsigned int pages = chunk->nr_pages;
 
 	/* It is from before it was forgotten. */
 	if (chunk->claimed_ns < READ_ONCE(engine->new_ns))
@@ -120,14 +116,14 @@ void copy_engine_learn(struct migrate_copy_engine *engine,
 		/* That much is known of it. */
 		learned = max(learned, TRY_CHUNKS);
 		WRITE_ONCE(engine->learned, learned);
-		ns += (u64)pages * READ_ONCE(cpu_page_ns);
+		ns += (u64)chunk->nr_pages * READ_ONCE(cpu_page_ns);
 		if (ns <= avg)
 			return;
 	}
 	/* One alone may have been lucky: it is taken for a third of what may come. */
 	average(&engine->chunk_dev, avg > ns ? avg - ns : ns - avg);
 	average(&engine->chunk_ns, ns);
-	average(&engine->chunk_pages, (u64)pages << FRACTION_SHIFT);
+	average(&engine->chunk_pages, (u64)chunk->nr_pages << FRACTION_SHIFT);
 	if (ok)
 		average(&engine->range_ns, div_u64(chunk->feed_ns << FRACTION_SHIFT,
 						   chunk->nr_ranges));
@@ -161,30 +157,6 @@ void copy_engine_forget(struct migrate_copy_engine *engine)
 	WRITE_ONCE(engine->range_ns, 0);
 	WRITE_ONCE(engine->learned, 0);
 	WRITE_ONCE(engine->new_ns, ktime_get_ns());
-}
-
-/**
- * copy_engine_known_pages() - How large the chunks of an engine are.
- * @engine: The engine.
- *
- * Context: Any.
- * Return: Base pages, on average; 0 if that is not known.
- */
-unsigned long copy_engine_known_pages(const struct migrate_copy_engine *engine)
-{
-	return READ_ONCE(engine->chunk_pages) >> FRACTION_SHIFT;
-}
-
-/**
- * copy_engine_range_ns() - How much CPU time it takes to hand over a range.
- * @engine: The engine.
- *
- * Context: Any.
- * Return: ns, on average; 0 if that is not known.
- */
-unsigned long copy_engine_range_ns(const struct migrate_copy_engine *engine)
-{
-	return READ_ONCE(engine->range_ns) >> FRACTION_SHIFT;
 }
 
 /**
@@ -224,9 +196,8 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 	if (READ_ONCE(engine->learned) < TRY_CHUNKS || !ns)
 		return part ?: rest && !inflight;
 
-	pages = max(copy_engine_known_pages(engine), 1);
-	others = div64_u64((ns + 2 * READ_ONCE(engine->chunk_dev)) * cpus,
-			   READ_ONCE(cpu_page_ns));
+	pages = max(READ_ONCE(engine->chunk_pages) >> FRACTION_SHIFT, 1);
+	others = div64_u64((ns + 2 * READ_ONCE(engine->chunk_dev)) * cpus, READ_ONCE(cpu_page_ns));
 	if (rest <= others / 2)
 		return 0;
 	pages = div64_u64((rest - others / 2) * 2 * pages, 2 * pages + others);
@@ -234,19 +205,6 @@ static unsigned long fair_part(const struct migrate_copy_offload *o,
 	if (pages < (READ_ONCE(engine->learned) < LEARN_CHUNKS ? LEARN_PAGES : SMALL_PAGES))
 		return 0;
 	return min(pages, max(part, SMALL_PAGES));
-}
-
-/* The most that an engine may claim at a time. */
-static unsigned long share_most(const struct migrate_copy_share *share)
-{
-	const struct migrate_copy_engine *engine = share->engine;
-	unsigned int learned = READ_ONCE(engine->learned);
-	unsigned long pages;
-
-	pages = READ_ONCE(engine->chunk_kb) * SZ_1K / PAGE_SIZE;
-	if (!READ_ONCE(share->offload->cpus) || learned >= LEARN_CHUNKS)
-		return pages;
-	return share->inflight > learned / 4 ? 0 : min(pages, LEARN_PAGES);
 }
 
 /**
@@ -257,16 +215,18 @@ static unsigned long share_most(const struct migrate_copy_share *share)
  * Context: Any.
  * Return: The most base pages for its next chunk; 0 for none.
  */
-unsigned long copy_share_want(const struct migrate_copy_share *share,
-			      unsigned int chunks)
+unsigned long copy_share_want(const struct migrate_copy_share *share, unsigned int chunks)
 {
 	const struct migrate_copy_offload *o = share->offload;
-	unsigned long most = share_most(share);
+	const struct migrate_copy_engine *engine = share->engine;
+	unsigned long most = READ_ONCE(engine->chunk_kb) * SZ_1K / PAGE_SIZE;
+	unsigned int learned = READ_ONCE(engine->learned);
 
+	if (READ_ONCE(o->cpus) && learned < LEARN_CHUNKS)
+		most = share->inflight > learned / 4 ? 0 : min(most, LEARN_PAGES);
 	if (chunks)
 		most = min(most, max(o->info->pages / chunks, SMALL_PAGES));
-	return min(fair_part(o, share->engine, copy_job_rest(o->job), o->inflight),
-		   most);
+	return min(fair_part(o, engine, copy_job_rest(o->job), o->inflight), most);
 }
 
 /**
@@ -284,7 +244,7 @@ unsigned long copy_share_want(const struct migrate_copy_share *share,
 bool copy_engine_costly(const struct migrate_copy_engine *engine,
 			unsigned long folios, unsigned long pages)
 {
-	return 2 * copy_engine_range_ns(engine) * folios >
+	return 2 * (READ_ONCE(engine->range_ns) >> FRACTION_SHIFT) * folios >
 	       3 * READ_ONCE(cpu_page_ns) * pages;
 }
 

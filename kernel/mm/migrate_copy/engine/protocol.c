@@ -64,8 +64,10 @@
 #define SPIN_NS		(20 * NSEC_PER_USEC)
 
 /* Of timeout_ms, what an engine has before it is asked to stop. */
-static unsigned int stop_after(unsigned int ms)
+static unsigned int stop_after(const struct migrate_copy_engine *engine)
 {
+	unsigned int ms = READ_ONCE(engine->timeout_ms);
+
 	return ms - ms / 4;
 }
 
@@ -79,17 +81,6 @@ static bool engine_suits(const struct migrate_copy_engine *engine,
 	    info->pages * (PAGE_SIZE / SZ_1K) < READ_ONCE(engine->min_kb))
 		return false;
 	return !ops->can_copy || ops->can_copy(engine->priv, info);
-}
-
-static void offload_init(struct migrate_copy_offload *o,
-			 struct migrate_copy_job *job,
-			 const struct migrate_copy_info *info)
-{
-	memset(o, 0, offsetof(struct migrate_copy_offload, failed));
-	o->job = job;
-	o->info = info;
-	init_waitqueue_head(&o->wait);
-	spin_lock_init(&o->lock);
 }
 
 /* Under SRCU until the job is through. */
@@ -174,24 +165,21 @@ static bool share_wait(struct migrate_copy_share *share, unsigned int ms, bool a
 /* Leave the job to engines that want it alone, for as long as that goes well. */
 static void offload_leave_to_engines(struct migrate_copy_offload *o)
 {
-	unsigned int i, ms;
+	unsigned int i;
 
-	for (i = 0; i < o->nr_shares; i++) {
-		ms = READ_ONCE(o->shares[i].engine->timeout_ms);
-		share_wait(&o->shares[i], stop_after(ms), true);
-	}
+	for (i = 0; i < o->nr_shares; i++)
+		share_wait(&o->shares[i], stop_after(o->shares[i].engine), true);
 }
 
 static void share_end(struct migrate_copy_share *share)
 {
 	struct migrate_copy_engine *engine = share->engine;
 	const struct migrate_copy_engine_ops *ops = engine->desc->ops;
-	unsigned int ms = READ_ONCE(engine->timeout_ms);
 
-	if (!share_wait(share, stop_after(ms), false)) {
+	if (!share_wait(share, stop_after(engine), false)) {
 		copy_engine_count(engine, ENGINE_TIMEOUTS, 1);
 		if (ops->stop && ops->stop(engine->priv, share))
-			share_wait(share, ms, false);
+			share_wait(share, READ_ONCE(engine->timeout_ms), false);
 	}
 	ops->end(engine->priv, share);
 	/* There was nothing left for it. */
@@ -218,9 +206,8 @@ static void offload_end_engines(struct migrate_copy_offload *o)
 	spin_unlock_irq(&o->lock);
 }
 
-static void offload_copy_timed(struct migrate_copy_offload *o)
+static void offload_copy_timed(struct migrate_copy_job *job)
 {
-	struct migrate_copy_job *job = o->job;
 	unsigned long nr;
 	u64 ns;
 
@@ -239,8 +226,7 @@ static void offload_copy_failed(struct migrate_copy_offload *o)
 	unsigned int i;
 
 	for (i = 0; i < o->nr_failed; i++) {
-		migrate_copy_job_copy(o->job, o->failed[i].first,
-				      o->failed[i].nr);
+		migrate_copy_job_copy(o->job, o->failed[i].first, o->failed[i].nr);
 		cond_resched();
 	}
 }
@@ -263,8 +249,7 @@ static void offload_copy_failed(struct migrate_copy_offload *o)
  */
 unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 				      const struct migrate_copy_info *info,
-				      struct migrate_copy_team *team,
-				      unsigned int max_helpers,
+				      struct migrate_copy_team *team, unsigned int max_helpers,
 				      unsigned long *engine_pages)
 {
 	struct migrate_copy_offload o __uninitialized;
@@ -273,15 +258,16 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 	int idx;
 	u64 ns;
 
-	offload_init(&o, job, info);
+	memset(&o, 0, offsetof(struct migrate_copy_offload, failed));
+	o.job = job;
+	o.info = info;
+	init_waitqueue_head(&o.wait);
+	spin_lock_init(&o.lock);
 	idx = srcu_read_lock(&copy_engines_srcu);
 	offload_find_engines(&o);
 	shared = !o.exclusive;
-	if (shared) {
-		woken = migrate_copy_job_share(job, team, info->dst_nid,
-					       max_helpers);
-		o.cpus = 1 + woken;
-	}
+	if (shared)
+		o.cpus = 1 + migrate_copy_job_share(job, team, info->dst_nid, max_helpers);
 	offload_start_engines(&o);
 	if (!shared) {
 		if (o.exclusive)
@@ -289,11 +275,10 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 		/* They have not begun, or have stopped too soon. */
 		shared = copy_job_rest(job);
 		if (shared)
-			woken = migrate_copy_job_share(job, team, info->dst_nid,
-						       max_helpers);
+			woken = migrate_copy_job_share(job, team, info->dst_nid, max_helpers);
 		WRITE_ONCE(o.cpus, 1 + woken);
 	}
-	offload_copy_timed(&o);
+	offload_copy_timed(job);
 	offload_end_engines(&o);
 	srcu_read_unlock(&copy_engines_srcu, idx);
 
@@ -308,7 +293,6 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 	else if (ns)
 		migrate_copy_charge(ns);
 
-	job->lost_pages = o.lost_pages;
 	*engine_pages = o.pages;
-	return woken;
+	return o.cpus - 1;
 }

@@ -19,8 +19,7 @@ static DEFINE_SPINLOCK(quarantine_lock);
 static LIST_HEAD(quarantine);
 
 /* Get or put each folio that a chunk writes to, once for each range. */
-static void chunk_visit_dst(struct migrate_copy_chunk *chunk,
-			    void (*fn)(struct folio *folio))
+static void chunk_visit_dst(struct migrate_copy_chunk *chunk, void (*fn)(struct folio *folio))
 {
 	unsigned int i, page;
 
@@ -31,8 +30,7 @@ static void chunk_visit_dst(struct migrate_copy_chunk *chunk,
 			struct page *first = range->dst + page;
 			struct folio *folio = page_folio(first);
 
-			page += folio_nr_pages(folio) -
-				folio_page_idx(folio, first);
+			page += folio_nr_pages(folio) - folio_page_idx(folio, first);
 			fn(folio);
 		}
 	}
@@ -55,13 +53,12 @@ void migrate_copy_chunk_lost(struct migrate_copy_chunk *chunk)
 	copy_engine_count(chunk->engine, ENGINE_LOST, 1);
 	copy_engine_learn(chunk->engine, chunk, false);
 	chunk_visit_dst(chunk, folio_get);
-	spin_lock_irqsave(&quarantine_lock, flags);
-	list_add(&chunk->quarantine, &quarantine);
 	copy_engine_count(chunk->engine, ENGINE_QUARANTINED, 1);
-	spin_unlock_irqrestore(&quarantine_lock, flags);
+	scoped_guard(spinlock_irqsave, &quarantine_lock)
+		list_add(&chunk->quarantine, &quarantine);
 
 	spin_lock_irqsave(&o->lock, flags);
-	o->lost_pages += chunk->nr_pages;
+	o->job->lost_pages += chunk->nr_pages;
 	for (; left > 0; pair++) {
 		set_bit(pair, o->job->failed);
 		left -= folio_nr_pages(o->job->pairs[pair].src);
@@ -81,9 +78,8 @@ void migrate_copy_chunk_stopped(struct migrate_copy_chunk *chunk)
 {
 	struct migrate_copy_engine *engine = chunk->engine;
 
-	spin_lock_irq(&quarantine_lock);
-	list_del(&chunk->quarantine);
-	spin_unlock_irq(&quarantine_lock);
+	scoped_guard(spinlock_irq, &quarantine_lock)
+		list_del(&chunk->quarantine);
 	chunk_visit_dst(chunk, folio_put);
 	/* The engine may go with the last one. */
 	if (atomic_long_dec_and_test(&engine->stats[ENGINE_QUARANTINED]))
@@ -91,8 +87,7 @@ void migrate_copy_chunk_stopped(struct migrate_copy_chunk *chunk)
 }
 EXPORT_SYMBOL_GPL(migrate_copy_chunk_stopped);
 
-static bool chunk_writes_to(const struct migrate_copy_chunk *chunk,
-			    struct folio *dst)
+static bool chunk_writes_to(const struct migrate_copy_chunk *chunk, struct folio *dst)
 {
 	unsigned long first = folio_pfn(dst), end = first + folio_nr_pages(dst);
 	unsigned int i;
@@ -116,18 +111,15 @@ static bool chunk_writes_to(const struct migrate_copy_chunk *chunk,
 bool __migrate_copy_quarantined(struct folio *dst)
 {
 	struct migrate_copy_chunk *chunk;
-	unsigned long flags;
-	bool found = false;
 
 	if (list_empty(&quarantine))
 		return false;
 
-	spin_lock_irqsave(&quarantine_lock, flags);
-	list_for_each_entry(chunk, &quarantine, quarantine) {
-		found = chunk_writes_to(chunk, dst);
-		if (found)
-			break;
+	scoped_guard(spinlock_irqsave, &quarantine_lock) {
+		list_for_each_entry(chunk, &quarantine, quarantine) {
+			if (chunk_writes_to(chunk, dst))
+				return true;
+		}
 	}
-	spin_unlock_irqrestore(&quarantine_lock, flags);
-	return found;
+	return false;
 }

@@ -47,8 +47,7 @@ static void rooms_alloc(void)
 	nr_rooms = min(num_possible_cpus(), NR_ROOMS);
 	if (!rooms)
 		/* Pairs with the acquire in migrate_copy_room_get(). */
-		smp_store_release(&rooms, kvmalloc_array(nr_rooms, sizeof(*rooms),
-							 GFP_KERNEL));
+		smp_store_release(&rooms, kvmalloc_array(nr_rooms, sizeof(*rooms), GFP_KERNEL));
 }
 
 /**
@@ -64,11 +63,9 @@ struct migrate_copy_room *migrate_copy_room_get(void)
 	struct migrate_copy_room *room = smp_load_acquire(&rooms);
 	unsigned int i;
 
-	for (i = 0; room && i < nr_rooms; i++, room++) {
-		if (!test_and_set_bit_lock(i, &rooms_used)) {
-			room->nr = i;
-			return room;
-		}
+	for (i = 0; room && i < nr_rooms; i++) {
+		if (!test_and_set_bit_lock(i, &rooms_used))
+			return &room[i];
 	}
 	return NULL;
 }
@@ -81,7 +78,7 @@ struct migrate_copy_room *migrate_copy_room_get(void)
  */
 void migrate_copy_room_put(struct migrate_copy_room *room)
 {
-	clear_bit_unlock(room->nr, &rooms_used);
+	clear_bit_unlock(room - rooms, &rooms_used);
 }
 
 /**
@@ -112,8 +109,7 @@ bool __migrate_copy_may_offload(int reason, const struct list_head *src_folios)
 		if (!READ_ONCE(engine->use->offloading) ||
 		    !(READ_ONCE(engine->use->reasons) & BIT(reason)))
 			continue;
-		if (READ_ONCE(engine->exclusive) ||
-		    !copy_engine_costly(engine, folios, pages)) {
+		if (READ_ONCE(engine->exclusive) || !copy_engine_costly(engine, folios, pages)) {
 			may = true;
 			continue;
 		}
@@ -150,15 +146,13 @@ void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable)
 }
 EXPORT_SYMBOL_GPL(migrate_copy_engine_enable);
 
-static ssize_t offloading_show(struct kobject *kobj, struct kobj_attribute *attr,
-			       char *buf)
+static ssize_t offloading_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%d\n", READ_ONCE(to_engine(kobj)->use->offloading));
 }
 
-static ssize_t offloading_store(struct kobject *kobj,
-				struct kobj_attribute *attr, const char *buf,
-				size_t count)
+static ssize_t offloading_store(struct kobject *kobj, struct kobj_attribute *attr,
+				const char *buf, size_t count)
 {
 	unsigned int enable;
 
@@ -170,11 +164,9 @@ static ssize_t offloading_store(struct kobject *kobj,
 
 static struct kobj_attribute offloading_attr = __ATTR_RW(offloading);
 
-static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr,
-			    char *buf)
+static ssize_t reasons_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	return migrate_copy_reasons_print(READ_ONCE(to_engine(kobj)->use->reasons),
-					  buf);
+	return migrate_copy_reasons_print(READ_ONCE(to_engine(kobj)->use->reasons), buf);
 }
 
 static ssize_t reasons_store(struct kobject *kobj, struct kobj_attribute *attr,
@@ -199,8 +191,7 @@ struct engine_knob {
 	unsigned int max;
 };
 
-static ssize_t knob_show(struct kobject *kobj, struct kobj_attribute *attr,
-			 char *buf)
+static ssize_t knob_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	struct engine_knob *knob = container_of(attr, struct engine_knob, attr);
 	unsigned int *place = (void *)to_engine(kobj) + knob->offset;
@@ -248,8 +239,7 @@ static const struct attribute_group engine_group = {
 	.attrs = engine_attrs,
 };
 
-static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
-			 char *buf);
+static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf);
 
 #define STAT(_name)							\
 	(&((struct kobj_attribute)__ATTR(_name, 0444, stat_show, NULL)).attr)
@@ -272,8 +262,7 @@ static struct attribute *engine_stat_attrs[] = {
 	[NR_FILES]		= NULL
 };
 
-static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
-			 char *buf)
+static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	struct migrate_copy_engine *engine = to_engine(kobj);
 	unsigned int file = 0;
@@ -283,9 +272,9 @@ static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 	if (file == FILE_CHUNK_NS)
 		return sysfs_emit(buf, "%lu\n", READ_ONCE(engine->chunk_ns));
 	if (file == FILE_CHUNK_PAGES)
-		return sysfs_emit(buf, "%lu\n", copy_engine_known_pages(engine));
+		return sysfs_emit(buf, "%lu\n", READ_ONCE(engine->chunk_pages) >> FRACTION_SHIFT);
 	if (file == FILE_RANGE_NS)
-		return sysfs_emit(buf, "%lu\n", copy_engine_range_ns(engine));
+		return sysfs_emit(buf, "%lu\n", READ_ONCE(engine->range_ns) >> FRACTION_SHIFT);
 	return sysfs_emit(buf, "%ld\n", atomic_long_read(&engine->stats[file]));
 }
 
@@ -311,27 +300,18 @@ static const struct kobj_type engine_ktype = {
 	.default_groups = engine_groups,
 };
 
-static bool engine_name_taken(const char *name)
-{
-	struct migrate_copy_engine *engine;
-
-	list_for_each_entry(engine, &copy_engines, node)
-		if (!strcmp(engine->desc->name, name))
-			return true;
-	return false;
-}
-
 static int engine_add(struct migrate_copy_engine *engine)
 {
+	struct migrate_copy_engine *other;
 	int err = -ENODEV;
 
 	guard(mutex)(&engines_lock);
-	if (engine_name_taken(engine->desc->name))
-		return -EEXIST;
+	list_for_each_entry(other, &copy_engines, node)
+		if (!strcmp(other->desc->name, engine->desc->name))
+			return -EEXIST;
 	if (engines_kobj)
-		err = kobject_add(&engine->kobj, engines_kobj, "%s",
-				  engine->desc->name);
-	if (!err && engine->desc->groups)
+		err = kobject_add(&engine->kobj, engines_kobj, "%s", engine->desc->name);
+	if (!err)
 		err = sysfs_create_groups(&engine->kobj, engine->desc->groups);
 	if (!err) {
 		static_branch_inc(&migrate_copy_engine_key);
@@ -356,8 +336,7 @@ static int engine_add(struct migrate_copy_engine *engine)
  * complete, -EEXIST for a name that is taken, -ENOMEM, -ENODEV without sysfs.
  */
 struct migrate_copy_engine *
-migrate_copy_engine_register(const struct migrate_copy_engine_desc *desc,
-			     void *priv)
+migrate_copy_engine_register(const struct migrate_copy_engine_desc *desc, void *priv)
 {
 	struct migrate_copy_engine *engine;
 	int err;
