@@ -16,26 +16,24 @@ void folios_del_lru(struct folio_batch *fbatch);
 
 /* Folios on their way from the LRU to a list; their lists are locked for many. */
 struct folio_isolation {
-	struct list_head folios;
+	struct list_head *folios;	/* Where they go */
 	struct folio_batch lru;		/* Ours, but on the LRU yet */
 };
 
-static inline void folio_isolation_init(struct folio_isolation *iso)
+static inline void folio_isolation_init(struct folio_isolation *iso, struct list_head *folios)
 {
-	INIT_LIST_HEAD(&iso->folios);
+	iso->folios = folios;
 	folio_batch_init(&iso->lru);
 }
 
 /* All of them are on the list then. */
 static inline void folio_isolation_finish(struct folio_isolation *iso)
 {
-	if (!folio_batch_count(&iso->lru))
-		return;
 	folios_del_lru(&iso->lru);
 	for (int i = 0; i < folio_batch_count(&iso->lru); i++) {
 		struct folio *folio = iso->lru.folios[i];
 
-		list_add_tail(&folio->lru, &iso->folios);
+		list_add_tail(&folio->lru, iso->folios);
 		node_stat_mod_folio(folio,
 				    NR_ISOLATED_ANON + folio_is_file_lru(folio),
 				    folio_nr_pages(folio));
@@ -57,6 +55,7 @@ static inline bool folio_isolation_add(struct folio_isolation *iso,
 
 /**
  * struct migrate_pages_stats - what became of folios
+ * @any: Whether there is a request that has begun, and is to be told of.
  * @nr_succeeded: Base pages of those that were migrated, hugetlb ones apart.
  * @nr_failed_pages: Base pages of those that were not. Untried ones do not count.
  * @nr_thp_succeeded: PMD-mapped folios that were migrated.
@@ -65,18 +64,13 @@ static inline bool folio_isolation_add(struct folio_isolation *iso,
  * @nr_split: Large folios that were split before, these included.
  */
 struct migrate_pages_stats {
+	bool any;
 	int nr_succeeded;
 	int nr_failed_pages;
 	int nr_thp_succeeded;
 	int nr_thp_failed;
 	int nr_thp_split;
 	int nr_split;
-};
-
-/* What has been done of a request, but not told of yet. */
-struct migrate_begun {
-	bool any;
-	struct migrate_pages_stats stats;
 };
 
 /* For migrate_pages(): who helps. */
@@ -110,8 +104,8 @@ int migrate_pages_rest(struct list_head *from, new_folio_t get_new_folio,
 		       free_folio_t put_new_folio, unsigned long private,
 		       enum migrate_mode mode, int reason,
 		       unsigned int *ret_succeeded,
-		       struct migrate_begun *begun);
-void migrate_begun_end(struct migrate_begun *begun, enum migrate_mode mode,
+		       struct migrate_pages_stats *stats);
+void migrate_begun_end(struct migrate_pages_stats *stats, enum migrate_mode mode,
 		       int reason);
 
 #endif /* _MM_MIGRATE_H */

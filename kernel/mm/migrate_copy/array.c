@@ -48,7 +48,7 @@ static void array_set_state(struct migrate_array *array, int i,
  * alone finds that such a page is busy.
  */
 static int array_read_block(struct migrate_array *array, int nr,
-			    unsigned long last, bool *rises)
+			    unsigned long *last, bool *rises)
 {
 	unsigned long i = array->first + array->nr;
 	const compat_uptr_t __user *compat_pages =
@@ -78,11 +78,11 @@ static int array_read_block(struct migrate_array *array, int nr,
 			break;
 		page[got] &= PAGE_MASK;
 		/* One above TASK_SIZE has a tag, and may be any page. */
-		if (page[got] <= last || page[got] >= TASK_SIZE) {
+		if (page[got] <= *last || page[got] >= TASK_SIZE) {
 			*rises = false;
 			break;
 		}
-		last = page[got];
+		*last = page[got];
 	}
 end:
 	user_read_access_end();
@@ -93,13 +93,11 @@ end:
 static void array_read_part(struct migrate_array *array, unsigned long first)
 {
 	int most = min(array->nr_pages - first, ARRAY_MOST), block, got;
-	int node = array->nr ? array->node : NUMA_NO_NODE;
-	unsigned long last = 0;
+	/* The part before, if its pages go to the same node, may have the page, too. */
+	unsigned long last = array->nr ? array_addr(array, array->nr - 1) : 0;
+	int node = array->node;
 	bool rises = true;
 
-	/* The part before, if its pages go to the same node, may have the page, too. */
-	if (array->nr)
-		last = array_addr(array, array->nr - 1);
 	array->first = first;
 	array->nr = 0;
 	if (get_user(array->node, array->nodes + first) ||
@@ -114,10 +112,8 @@ static void array_read_part(struct migrate_array *array, unsigned long first)
 	do {
 		/* A few at a time, as other tasks may have to run. */
 		block = min(most - array->nr, ARRAY_BLOCK);
-		got = array_read_block(array, block, last, &rises);
+		got = array_read_block(array, block, &last, &rises);
 		array->nr += got;
-		if (got)
-			last = array_addr(array, array->nr - 1);
 		cond_resched();
 	} while (got == block && array->nr < most);
 	if (!rises) {
@@ -209,9 +205,9 @@ static bool array_straddles(const struct migrate_array *array,
 }
 
 /* Isolate a page; false if what becomes of it depends on others. */
-static bool array_isolate_page(struct migrate_array *array,
-			       struct migrate_piece *piece, int i,
-			 struct vm_area_struct **vmap)
+static bool array_isolate_page(struct migrate_array *array, struct migrate_piece *piece,
+			       struct folio_isolation *iso, int i,
+			       struct vm_area_struct **vmap)
 {
 	unsigned long addr = array_addr(array, i);
 	struct vm_area_struct *vma = *vmap;
@@ -236,8 +232,8 @@ static bool array_isolate_page(struct migrate_array *array,
 		array_set_state(array, i, MIGRATE_ARRAY_HERE);
 	} else if (err > 0) {
 		odd = folio_test_hugetlb(folio) ?
-			!folio_isolate_hugetlb(folio, &piece->iso.folios) :
-			!folio_isolation_add(&piece->iso, folio);
+			!folio_isolate_hugetlb(folio, iso->folios) :
+			!folio_isolation_add(iso, folio);
 		if (!odd)
 			array_set_state(array, i, MIGRATE_ARRAY_TAKEN);
 	}
@@ -253,6 +249,7 @@ static bool array_isolate(struct migrate_pieces *pieces,
 	struct migrate_array *array =
 		container_of(pieces, struct migrate_array, pieces);
 	int start = atomic_read(&array->claimed), end, i;
+	struct folio_isolation iso __uninitialized;
 	struct vm_area_struct *vma = NULL;
 
 	do {
@@ -263,9 +260,10 @@ static bool array_isolate(struct migrate_pieces *pieces,
 	piece->start = start;
 	piece->end = end;
 
+	folio_isolation_init(&iso, &piece->folios);
 	mmap_read_lock(array->mm);
 	for (i = start; i < end; i++) {
-		if (!array_isolate_page(array, piece, i, &vma))
+		if (!array_isolate_page(array, piece, &iso, i, &vma))
 			break;
 		if (need_resched() || mmap_lock_is_contended(array->mm)) {
 			mmap_read_unlock(array->mm);
@@ -275,12 +273,12 @@ static bool array_isolate(struct migrate_pieces *pieces,
 		}
 	}
 	mmap_read_unlock(array->mm);
-	folio_isolation_finish(&piece->iso);
+	folio_isolation_finish(&iso);
 	if (likely(i == end))
 		return true;
 
-	putback_movable_pages(&piece->iso.folios);
-	INIT_LIST_HEAD(&piece->iso.folios);
+	putback_movable_pages(&piece->folios);
+	INIT_LIST_HEAD(&piece->folios);
 	for (i = start; i < end; i++)
 		array_set_state(array, i, MIGRATE_ARRAY_TODO);
 	return true;
@@ -292,7 +290,7 @@ static void array_done(struct migrate_pieces *pieces,
 	struct migrate_array *array =
 		container_of(pieces, struct migrate_array, pieces);
 
-	if (!list_empty(&piece->iso.folios))
+	if (!list_empty(&piece->folios))
 		return;
 	for (int i = piece->start; i < piece->end; i++) {
 		if (array_state(array, i) == MIGRATE_ARRAY_TAKEN)
@@ -349,8 +347,7 @@ static void array_go_ahead(struct migrate_array *array, unsigned long first)
 	pieces->mode = MIGRATE_SYNC;
 	pieces->reason = MR_SYSCALL;
 	pieces->begun = &array->begun;
-	migrate_pieces_run(pieces, array->node, array->nr,
-			   (unsigned long)array->nr * array->unit);
+	migrate_pieces_run(pieces, array->nr, (unsigned long)array->nr * array->unit);
 }
 
 /**
@@ -373,7 +370,7 @@ enum migrate_array_state __migrate_array_look(struct migrate_array *array,
 					      int *nr)
 {
 	enum migrate_array_state state;
-	int at, end;
+	int at;
 
 	if (i >= array->next)
 		array_go_ahead(array, i);
@@ -385,12 +382,8 @@ enum migrate_array_state __migrate_array_look(struct migrate_array *array,
 		return MIGRATE_ARRAY_TODO;
 
 	state = array_state(array, at);
-	if (state == MIGRATE_ARRAY_MOVED) {
-		for (end = at + 1; end < array->nr; end++) {
-			if (array_state(array, end) != state)
-				break;
-		}
-		*nr = end - at;
-	}
+	while (state == MIGRATE_ARRAY_MOVED && at + *nr < array->nr &&
+	       array_state(array, at + *nr) == state)
+		++*nr;
 	return state;
 }

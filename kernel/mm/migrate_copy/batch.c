@@ -58,6 +58,7 @@
 #include <linux/vmstat.h>
 #include <trace/events/migrate_copy.h>
 
+#include "../migrate.h"
 #include "internal.h"
 
 /* Base pages of a batch that are copied together; less is copied as it is moved. */
@@ -75,8 +76,7 @@ struct migrate_copy_set {
 	int reason;
 	bool may_share;
 	bool may_offload;
-	unsigned int asked;
-	struct migrate_copy_team *team;
+	const struct migrate_aid *aid;
 	struct migrate_copy_room *room;
 	struct migrate_copy_pair *pairs;
 	unsigned long *failed;
@@ -155,8 +155,6 @@ static void batch_copy_alone(const struct migrate_copy_set *set)
 
 static unsigned int batch_chunk_pages(void)
 {
-	static_assert(MIGRATE_COPY_MIN_CHUNK_KB * SZ_1K >= PAGE_SIZE);
-
 	return READ_ONCE(migrate_copy_chunk_kb) * SZ_1K / PAGE_SIZE;
 }
 
@@ -177,10 +175,10 @@ static int batch_most_helpers(const struct migrate_copy_set *set)
 	if (!set->may_share || !most)
 		return -1;
 	/* Helpers that take batches help to copy when none is left. */
-	if (set->team->started && set->team->next_batch)
+	if (set->aid->team->started && set->aid->team->next_batch)
 		return set->pages >= MIGRATE_COPY_SHARED_PAGES ? 0 : -1;
 	/* Those that stay from one copy to the next are worth it sooner or later. */
-	if (!set->team->started)
+	if (!set->aid->team->started)
 		most = migrate_copy_helpers_for(0, set->pages, most);
 	if (most)
 		return most;
@@ -203,7 +201,7 @@ static void batch_describe(const struct migrate_copy_set *set,
 	info->dst_nid = folio_nid(set->pairs[0].dst);
 	info->src_nid = folio_nid(set->pairs[0].src);
 	info->reason = set->reason;
-	info->asked = set->asked;
+	info->asked = set->aid->asked;
 }
 
 static unsigned int batch_run_engines(struct migrate_copy_set *set,
@@ -215,7 +213,7 @@ static unsigned int batch_run_engines(struct migrate_copy_set *set,
 	unsigned int woken;
 
 	batch_describe(set, &info);
-	woken = migrate_copy_offload_run(job, &info, set->team, max_helpers,
+	woken = migrate_copy_offload_run(job, &info, set->aid->team, max_helpers,
 					 &engine_pages);
 	set->engine_pages_done += engine_pages;
 	return woken;
@@ -231,11 +229,11 @@ static void batch_copy_shared(struct migrate_copy_set *set,
 	migrate_copy_job_init(&job, set->pairs, set->nr, batch_chunk_pages(),
 			      nontemporal);
 	job.failed = set->failed;
-	job.highpri = migrate_copy_is_highpri(set->asked);
+	job.highpri = migrate_copy_is_highpri(set->aid->asked);
 	if (set->may_offload)
 		woken = batch_run_engines(set, &job, max_helpers);
 	else
-		woken = migrate_copy_job_run(&job, set->team, nid, max_helpers);
+		woken = migrate_copy_job_run(&job, set->aid->team, nid, max_helpers);
 	if (max_helpers && !woken && !atomic_long_read(&job.helper_pages))
 		count_vm_event(MIGRATE_COPY_ALONE_BUSY);
 	set->helper_pages_done += atomic_long_read(&job.helper_pages);
@@ -276,11 +274,9 @@ static unsigned long batch_copy_set(struct migrate_copy_set *set)
 	return failed;
 }
 
-/* Take a pair in, and mark it in advance: nobody looks before it is copied. */
 static void batch_add(struct migrate_copy_set *set, struct folio *dst,
 		      struct folio *src)
 {
-	dst->migrate_info |= FOLIO_CONTENT_COPIED;
 	set->pairs[set->nr].dst = dst;
 	set->pairs[set->nr].src = src;
 	set->pages += folio_nr_pages(src);
@@ -322,17 +318,15 @@ static void batch_account(const struct migrate_copy_set *set)
 }
 
 static void batch_set_init(struct migrate_copy_set *set, int reason,
-			   unsigned int asked, struct migrate_copy_team *team,
-			   bool may_offload)
+			   const struct migrate_aid *aid, bool may_offload)
 {
 	memset(set, 0, offsetof(struct migrate_copy_set, own_pairs));
 	set->reason = reason;
-	set->asked = asked;
-	set->team = team;
-	set->may_share = migrate_copy_may_share(reason, asked);
+	set->aid = aid;
+	set->may_share = migrate_copy_may_share(reason, aid->asked);
 	set->may_offload = may_offload;
 	/* A helper works for others, and starts no team. */
-	if (!team->started && migrate_copy_is_helper()) {
+	if (!aid->team->started && migrate_copy_is_helper()) {
 		set->may_share = false;
 		set->may_offload = false;
 	}
@@ -386,13 +380,12 @@ static bool batch_worth_it(const struct list_head *src_folios, bool may_offload,
 /* Out of the way of small moves, which need no room for a set. */
 static noinline void batch_copy(struct list_head *src_folios,
 				struct list_head *dst_folios, int reason,
-				unsigned int asked,
-				struct migrate_copy_team *team, bool may_offload)
+				const struct migrate_aid *aid, bool may_offload)
 {
 	struct migrate_copy_set set __uninitialized;
 	struct folio *src, *dst;
 
-	batch_set_init(&set, reason, asked, team, may_offload);
+	batch_set_init(&set, reason, aid, may_offload);
 	if (set.may_offload)
 		batch_set_enlarge(&set);
 
@@ -401,6 +394,8 @@ static noinline void batch_copy(struct list_head *src_folios,
 		if (unlikely(migrate_copy_quarantined(dst))) {
 			/* From an earlier pass. It will not be moved to. */
 		} else if (likely(batch_takes(src))) {
+			/* Marked in advance: nobody looks before it is copied. */
+			dst->migrate_info |= FOLIO_CONTENT_COPIED;
 			batch_add(&set, dst, src);
 			if (set.nr == set.max)
 				batch_copy_and_mark(&set);
@@ -421,9 +416,8 @@ static noinline void batch_copy(struct list_head *src_folios,
  * @dst_folios: Their destinations in the same order, linked by their lru:
  *	locked, the record of the migration in folio->migrate_info.
  * @reason: The migrate_reason of the request.
- * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
- * @team: The team of the request; if helpers take no batches of it, one that helps
- *	to copy is started where that is worth it.
+ * @aid: Who helps with the request; if helpers take no batches of it, a team that
+ *	helps to copy is started where that is worth it.
  *
  * Each destination whose content is complete gets FOLIO_CONTENT_COPIED set in its
  * migrate_info; the others are to be copied when they are moved. The top of
@@ -432,14 +426,13 @@ static noinline void batch_copy(struct list_head *src_folios,
  * Context: Process context, may sleep. Takes no lock under which anybody may
  * sleep, and allocates nothing.
  */
-void migrate_copy_batch(struct list_head *src_folios,
-			struct list_head *dst_folios, int reason,
-			unsigned int asked, struct migrate_copy_team *team)
+void migrate_copy_batch(struct list_head *src_folios, struct list_head *dst_folios,
+			int reason, const struct migrate_aid *aid)
 {
 	bool may_offload = migrate_copy_may_offload(reason, src_folios);
 
-	if (batch_worth_it(src_folios, may_offload, team))
-		batch_copy(src_folios, dst_folios, reason, asked, team, may_offload);
+	if (batch_worth_it(src_folios, may_offload, aid->team))
+		batch_copy(src_folios, dst_folios, reason, aid, may_offload);
 }
 
 /**
@@ -447,8 +440,7 @@ void migrate_copy_batch(struct list_head *src_folios,
  * @dst: The folio to copy to, as large as @src.
  * @src: The folio to copy from: locked and unmapped.
  * @reason: The migrate_reason of the request.
- * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
- * @team: As for migrate_copy_batch().
+ * @aid: As for migrate_copy_batch().
  *
  * Context: Process context, may sleep. Takes no lock under which anybody may
  * sleep, and allocates nothing.
@@ -456,7 +448,7 @@ void migrate_copy_batch(struct list_head *src_folios,
  * the folio is moved.
  */
 bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
-			  unsigned int asked, struct migrate_copy_team *team)
+			  const struct migrate_aid *aid)
 {
 	struct migrate_copy_set set __uninitialized;
 	unsigned long failed;
@@ -464,12 +456,8 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 	if (!batch_unpinned(src))
 		return false;
 
-	batch_set_init(&set, reason, asked, team,
-		       migrate_copy_may_offload(reason, NULL));
-	set.pairs[0].dst = dst;
-	set.pairs[0].src = src;
-	set.pages = folio_nr_pages(src);
-	set.nr = 1;
+	batch_set_init(&set, reason, aid, migrate_copy_may_offload(reason, NULL));
+	batch_add(&set, dst, src);
 	failed = batch_copy_set(&set);
 	batch_account(&set);
 	return !failed;

@@ -420,8 +420,7 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
 		s.nid = numa_node_id();
 	helper_allowed_cpus(work->caller, s.left);
 	cpumask_clear_cpu(s.this_cpu, s.left);
-	if (!cpumask_empty(s.left))
-		migrate_copy_place(&s);
+	migrate_copy_place(&s);
 	return wanted - s.want;
 }
 
@@ -541,10 +540,9 @@ make_workqueue(const char *name, unsigned int flags)
 /**
  * migrate_copy_helpers_init() - Set up the helpers of all possible CPUs.
  *
- * Context: Boot, may sleep.
- * Return: 0, or -ENOMEM, with which every caller works alone.
+ * Context: Boot, may sleep. Without memory every caller works alone.
  */
-int __init migrate_copy_helpers_init(void)
+void __init migrate_copy_helpers_init(void)
 {
 	int cpu;
 
@@ -554,6 +552,6 @@ int __init migrate_copy_helpers_init(void)
 	helper_wq[MIGRATE_COPY_NORMAL] = make_workqueue("migrate_copy", 0);
 	helper_wq[MIGRATE_COPY_HIGH] =
 		make_workqueue("migrate_copy_high", WQ_HIGHPRI);
-	return helper_wq[MIGRATE_COPY_NORMAL] && helper_wq[MIGRATE_COPY_HIGH] ?
-	       0 : -ENOMEM;
+	if (!helper_wq[MIGRATE_COPY_NORMAL] || !helper_wq[MIGRATE_COPY_HIGH])
+		pr_warn("migrate_copy: no workqueue, copying without helpers\n");
 }

@@ -29,8 +29,6 @@
 /* Limits of the knobs. */
 #define MIGRATE_COPY_MIN_CHUNK_KB	(PAGE_SIZE / SZ_1K)
 #define MIGRATE_COPY_MAX_CHUNK_KB	(SZ_2M / SZ_1K)
-#define MIGRATE_COPY_MIN_BATCH_PAGES	512
-#define MIGRATE_COPY_MAX_BATCH_PAGES	(64 * MIGRATE_COPY_MIN_BATCH_PAGES)
 
 struct migrate_copy_pair {
 	struct folio *dst;
@@ -94,7 +92,7 @@ unsigned int migrate_copy_job_run(struct migrate_copy_job *job,
 				  unsigned int max_helpers);
 
 /* helpers.c */
-int migrate_copy_helpers_init(void);
+void migrate_copy_helpers_init(void);
 void migrate_copy_work_init(struct migrate_copy_work *work,
 			    bool (*step)(struct migrate_copy_work *work));
 unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,

@@ -21,15 +21,6 @@ struct migrate_list {
 	struct migrate_pieces pieces;
 };
 
-static unsigned long list_piece_size(const struct migrate_list *list)
-{
-	unsigned long most = READ_ONCE(migrate_copy_batch_pages);
-	unsigned long nr;
-
-	nr = list->nr_left / (2 * READ_ONCE(list->pieces.nr_cpus)) + 1;
-	return clamp(nr, MIGRATE_PIECE_LEAST, max(most, MIGRATE_PIECE_LEAST));
-}
-
 static bool list_isolate(struct migrate_pieces *pieces,
 			 struct migrate_piece *piece)
 {
@@ -39,12 +30,12 @@ static bool list_isolate(struct migrate_pieces *pieces,
 	struct folio *folio, *next;
 
 	spin_lock(&list->lock);
-	nr_max = list_piece_size(list);
+	nr_max = migrate_piece_size(pieces, list->nr_left);
 	list_for_each_entry_safe(folio, next, list->from, lru) {
 		if (folio_test_hugetlb(folio) && nr_pages)
 			break;
 		nr_pages += folio_nr_pages(folio);
-		list_move_tail(&folio->lru, &piece->iso.folios);
+		list_move_tail(&folio->lru, &piece->folios);
 		if (nr_pages >= nr_max || folio_test_hugetlb(folio))
 			break;
 	}
@@ -60,17 +51,8 @@ static void list_done(struct migrate_pieces *pieces,
 		container_of(pieces, struct migrate_list, pieces);
 
 	spin_lock(&list->lock);
-	list_splice_tail_init(&piece->iso.folios, &list->left);
+	list_splice_tail_init(&piece->folios, &list->left);
 	spin_unlock(&list->lock);
-}
-
-/* The node that the folios go to, if it is known. */
-static int list_target_nid(new_folio_t *get_new_folio, unsigned long private)
-{
-	if (get_new_folio != alloc_migration_target &&
-	    get_new_folio != alloc_demote_folio)
-		return NUMA_NO_NODE;
-	return ((struct migration_target_control *)private)->nid;
 }
 
 /**
@@ -88,7 +70,7 @@ static int list_target_nid(new_folio_t *get_new_folio, unsigned long private)
 void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 		      unsigned long private, enum migrate_mode mode,
 		      enum migrate_reason reason, unsigned int asked,
-		      struct migrate_begun *begun)
+		      struct migrate_pages_stats *begun)
 {
 	struct migrate_list list __uninitialized;
 	unsigned long nr_folios = 0, nr_enough;
@@ -121,7 +103,6 @@ void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 	list.pieces.reason = reason;
 	list.pieces.asked = asked;
 	list.pieces.begun = begun;
-	migrate_pieces_run(&list.pieces, list_target_nid(get_new_folio, private),
-			   nr_folios, min(list.nr_left, nr_enough));
+	migrate_pieces_run(&list.pieces, nr_folios, min(list.nr_left, nr_enough));
 	list_splice(&list.left, from);
 }

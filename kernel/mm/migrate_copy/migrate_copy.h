@@ -21,6 +21,8 @@
  */
 #define FOLIO_CONTENT_COPIED	(IS_ENABLED(CONFIG_MIGRATE_COPY) ? BIT(2) : 0)
 
+struct migrate_aid;
+
 DECLARE_STATIC_KEY_FALSE(migrate_copy_key);
 extern unsigned int migrate_copy_batch_pages;
 
@@ -96,20 +98,16 @@ static inline bool migrate_copy_enabled(void)
 	       static_branch_unlikely(&migrate_copy_key);
 }
 
-void migrate_copy_batch(struct list_head *src_folios,
-			struct list_head *dst_folios, int reason,
-			unsigned int asked, struct migrate_copy_team *team);
+void migrate_copy_batch(struct list_head *src_folios, struct list_head *dst_folios,
+			int reason, const struct migrate_aid *aid);
 bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
-			  unsigned int asked, struct migrate_copy_team *team);
+			  const struct migrate_aid *aid);
 void migrate_copy_count_void(void);
 unsigned int migrate_copy_team_size(int reason, unsigned int asked);
-unsigned int
-migrate_copy_team_start(struct migrate_copy_team *team,
-			bool (*next_batch)(struct migrate_copy_team *team),
-			int nid, unsigned long nr_folios,
-			unsigned long nr_pages, unsigned int max_helpers,
-			unsigned int asked);
-void migrate_copy_team_wake_again(struct migrate_copy_team *team);
+void migrate_copy_team_start(struct migrate_copy_team *team,
+			     bool (*next_batch)(struct migrate_copy_team *team),
+			     int nid, unsigned int max_helpers, unsigned int asked);
+void migrate_copy_team_wake(struct migrate_copy_team *team);
 void migrate_copy_team_end(struct migrate_copy_team *team);
 void __migrate_copy_team_put(struct migrate_copy_team *team,
 			     struct folio *folio);
@@ -129,9 +127,7 @@ unsigned int __migrate_copy_asked(void);
  */
 static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
 {
-	if (!migrate_copy_enabled())
-		return dflt;
-	return READ_ONCE(migrate_copy_batch_pages);
+	return migrate_copy_enabled() ? READ_ONCE(migrate_copy_batch_pages) : dflt;
 }
 
 /**

@@ -51,44 +51,24 @@ static void pieces_cut(struct list_head *from, struct list_head *batch)
 	list_cut_before(batch, from, &folio->lru);
 }
 
-/* Leave to others what is left of a piece; false if they have such a rest yet. */
-static bool pieces_leave_rest(struct migrate_pieces *pieces,
-			      struct migrate_piece *piece)
+/* Hand on what is left of a piece; false if nothing is, or @to has something yet. */
+static bool pieces_hand_on(struct migrate_pieces *pieces, struct migrate_piece *from,
+			   struct migrate_piece *to)
 {
-	bool leave;
+	bool can;
 
 	spin_lock(&pieces->lock);
-	leave = list_empty(&pieces->rest.folios);
-	if (leave) {
-		list_replace_init(&piece->iso.folios, &pieces->rest.folios);
-		list_replace_init(&piece->failed, &pieces->rest.failed);
-		pieces->rest.start = piece->start;
-		pieces->rest.end = piece->end;
-		/* Of what we have, nothing is to be told any more. */
-		piece->end = piece->start;
-		count_vm_event(MIGRATE_COPY_TEAM_RESTS);
+	can = !list_empty(&from->folios) && list_empty(&to->folios);
+	if (can) {
+		list_splice_init(&from->folios, &to->folios);
+		list_splice_init(&from->failed, &to->failed);
+		to->start = from->start;
+		to->end = from->end;
+		/* Of what the former had, nothing is to be told any more. */
+		from->end = from->start;
 	}
 	spin_unlock(&pieces->lock);
-	return leave;
-}
-
-static bool pieces_take_rest(struct migrate_pieces *pieces,
-			     struct migrate_piece *piece)
-{
-	bool take;
-
-	if (list_empty_careful(&pieces->rest.folios))
-		return false;
-	spin_lock(&pieces->lock);
-	take = !list_empty(&pieces->rest.folios);
-	if (take) {
-		list_replace_init(&pieces->rest.folios, &piece->iso.folios);
-		list_replace_init(&pieces->rest.failed, &piece->failed);
-		piece->start = pieces->rest.start;
-		piece->end = pieces->rest.end;
-	}
-	spin_unlock(&pieces->lock);
-	return take;
+	return can;
 }
 
 /*
@@ -113,7 +93,7 @@ static bool pieces_try(struct migrate_pieces *pieces, struct migrate_piece *piec
 		       struct migrate_pages_stats *stats, bool helper)
 {
 	new_folio_t *get_new_folio = pieces->get_new_folio;
-	struct list_head *from = &piece->iso.folios;
+	struct list_head *from = &piece->folios;
 	unsigned long private = pieces->private;
 	struct migration_target_control mtc;
 	struct migrate_aid aid = {
@@ -153,8 +133,10 @@ static bool pieces_try(struct migrate_pieces *pieces, struct migrate_piece *piec
 		/* What has been split belongs to the piece, too. */
 		if (helper && list_empty(&split_folios) &&
 		    !migrate_copy_may_help(&pieces->team.work) &&
-		    pieces_leave_rest(pieces, piece))
+		    pieces_hand_on(pieces, piece, &pieces->rest)) {
+			count_vm_event(MIGRATE_COPY_TEAM_RESTS);
 			break;
+		}
 		pieces_make_way();
 	}
 	if (!list_empty(&split_folios)) {
@@ -169,16 +151,15 @@ static bool pieces_try(struct migrate_pieces *pieces, struct migrate_piece *piec
 /* Do the next piece; false if there is none. */
 static bool pieces_next(struct migrate_pieces *pieces, bool helper)
 {
-	struct migrate_pages_stats *sum = &pieces->begun->stats, stats = {};
-	struct migrate_piece piece __uninitialized;
-	struct list_head *folios = &piece.iso.folios;
+	struct migrate_pages_stats *sum = pieces->begun, stats = {};
+	struct migrate_piece piece = {};
+	struct list_head *folios = &piece.folios;
 	bool no_memory = false, left;
 
-	folio_isolation_init(&piece.iso);
+	INIT_LIST_HEAD(folios);
 	INIT_LIST_HEAD(&piece.failed);
-	piece.start = 0;
-	piece.end = 0;
-	if (!pieces_take_rest(pieces, &piece) &&
+	if ((list_empty_careful(&pieces->rest.folios) ||
+	     !pieces_hand_on(pieces, &pieces->rest, &piece)) &&
 	    (READ_ONCE(pieces->no_memory) || !pieces->isolate(pieces, &piece)))
 		return false;
 	if (list_empty(folios))
@@ -201,7 +182,7 @@ static bool pieces_next(struct migrate_pieces *pieces, bool helper)
 	sum->nr_split += stats.nr_split;
 	/* What else has failed is attempted again, and counts then. */
 	sum->nr_thp_failed += stats.nr_thp_split;
-	if (left)
+	if (left || no_memory)
 		WRITE_ONCE(pieces->left, true);
 	if (no_memory)
 		WRITE_ONCE(pieces->no_memory, true);
@@ -226,16 +207,22 @@ static bool pieces_help(struct migrate_copy_team *team)
 unsigned int migrate_pieces_helpers(int reason, unsigned int asked,
 				    unsigned long nr_pages)
 {
-	if (nr_pages < 2 * MIGRATE_PIECE_LEAST)
-		return 0;
 	return min(migrate_copy_team_size(reason, asked),
-		   nr_pages / MIGRATE_PIECE_LEAST - 1);
+		   max(nr_pages / MIGRATE_PIECE_LEAST, 1UL) - 1);
+}
+
+/* The node that the folios go to, if it is known. */
+static int pieces_target_nid(const struct migrate_pieces *pieces)
+{
+	if (pieces->get_new_folio != alloc_migration_target &&
+	    pieces->get_new_folio != alloc_demote_folio)
+		return NUMA_NO_NODE;
+	return ((struct migration_target_control *)pieces->private)->nid;
 }
 
 /**
  * migrate_pieces_run() - Migrate what can be, with as many CPUs as are worth it.
  * @pieces: What to migrate, and how; all but what belongs to this file is set.
- * @nid: The node that the folios go to, or NUMA_NO_NODE.
  * @nr_folios: How many folios there are, as far as known.
  * @nr_pages: Their base pages.
  *
@@ -244,13 +231,11 @@ unsigned int migrate_pieces_helpers(int reason, unsigned int asked,
  * Return: false if nothing has been done, as it is not worth it or not allowed.
  * Otherwise @pieces->left says if there is something left.
  */
-bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
-			unsigned long nr_folios, unsigned long nr_pages)
+bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
+			unsigned long nr_pages)
 {
-	unsigned int max_helpers = migrate_pieces_helpers(pieces->reason,
-							  pieces->asked,
-							  nr_pages);
-	unsigned int nr_helpers;
+	unsigned int most = migrate_pieces_helpers(pieces->reason, pieces->asked, nr_pages);
+	unsigned int max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages, most);
 	int before;
 	u64 since = trace_migrate_copy_request_enabled() ? local_clock() : 0;
 
@@ -262,25 +247,19 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 	pieces->helper_pages = 0;
 	spin_lock_init(&pieces->lock);
 	INIT_LIST_HEAD(&pieces->rest.folios);
-	if (!pieces->begun->any)
-		memset(&pieces->begun->stats, 0, sizeof(pieces->begun->stats));
-	before = pieces->begun->stats.nr_succeeded;
+	INIT_LIST_HEAD(&pieces->rest.failed);
+	before = pieces->begun->nr_succeeded;
 	/* The first of them may look before all have been asked. */
-	pieces->nr_cpus = max_helpers + 1;
-	nr_helpers = migrate_copy_team_start(&pieces->team, pieces_help, nid,
-					     nr_folios, nr_pages, max_helpers,
-					     pieces->asked);
-	if (!pieces->team.max_helpers) {
-		migrate_copy_team_end(&pieces->team);
-		return false;
-	}
-	WRITE_ONCE(pieces->nr_cpus, nr_helpers + 1);
+	pieces->nr_cpus = most + 1;
+	migrate_copy_team_start(&pieces->team, pieces_help, pieces_target_nid(pieces),
+				max_helpers, pieces->asked);
+	WRITE_ONCE(pieces->nr_cpus, pieces->team.work.nr_cpus + 1);
 	if (!pieces->begun->any)
 		trace_mm_migrate_pages_start(pieces->mode, pieces->reason);
 	pieces->begun->any = true;
 	while (pieces_next(pieces, false)) {
 		pieces_make_way();
-		migrate_copy_team_wake_again(&pieces->team);
+		migrate_copy_team_wake(&pieces->team);
 		WRITE_ONCE(pieces->nr_cpus, pieces->team.work.nr_cpus + 1);
 	}
 	migrate_copy_helpers_retract(&pieces->team.work);
@@ -289,12 +268,10 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
 		;
 	migrate_copy_team_end(&pieces->team);
 	trace_migrate_copy_request(pieces->reason,
-				   pieces->begun->stats.nr_succeeded - before,
+				   pieces->begun->nr_succeeded - before,
 				   pieces->helper_pages,
 				   pieces->team.work.nr_cpus,
 				   atomic64_read(&pieces->team.work.helper_ns),
 				   since ? local_clock() - since : 0);
-	if (pieces->no_memory)
-		pieces->left = true;
 	return true;
 }

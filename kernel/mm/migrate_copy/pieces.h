@@ -51,13 +51,13 @@ static inline int folio_may_move(struct folio *folio, int node,
 
 /**
  * struct migrate_piece - what one CPU has taken of a request
- * @iso: Its folios.
+ * @folios: Its folios.
  * @failed: Those of them that could not be migrated.
  * @start: Where it begins, in what the request is made of.
  * @end: Where it ends.
  */
 struct migrate_piece {
-	struct folio_isolation iso;
+	struct list_head folios;
 	struct list_head failed;
 	unsigned long start;
 	unsigned long end;
@@ -80,11 +80,7 @@ struct migrate_piece {
  * @team: The helpers.
  * @no_memory: Whether somebody has found none, which ends it.
  * @lock: Protects @begun, and what follows.
- * @rest: What a helper has left of its piece, to make way: as in migrate_piece.
- * @rest.folios: Its folios; empty if there is no rest.
- * @rest.failed: Those of them that could not be migrated.
- * @rest.start: Where it begins.
- * @rest.end: Where it ends.
+ * @rest: What a helper has left of its piece, to make way; without folios if none has.
  * @helper_pages: Base pages that helpers have migrated.
  *
  * See mm/migrate_copy/pieces.c.
@@ -101,24 +97,21 @@ struct migrate_pieces {
 	unsigned int asked;
 	int nr_cpus;
 	bool left;
-	struct migrate_begun *begun;
+	struct migrate_pages_stats *begun;
 
 	/* Of pieces.c: */
 	struct migrate_copy_team team;
 	bool no_memory;
 	spinlock_t lock;	/* Protects begun, and what follows */
-	struct {
-		struct list_head folios;
-		struct list_head failed;
-		unsigned long start;
-		unsigned long end;
-	} rest;
+	struct migrate_piece rest;
 	unsigned long helper_pages;
 };
 
 /**
  * struct migrate_range - an address range of which several CPUs take pieces
  * @mm: Whose memory it is.
+ * @nodes: For queue_pages_range().
+ * @flags: Likewise.
  * @lock: Protects what follows.
  * @next: The first address that nobody has taken.
  * @end: The one behind the range.
@@ -127,6 +120,8 @@ struct migrate_pieces {
  */
 struct migrate_range {
 	struct mm_struct *mm;
+	nodemask_t *nodes;
+	unsigned long flags;
 	spinlock_t lock;	/* Protects what follows */
 	unsigned long next;
 	unsigned long end;
@@ -174,22 +169,29 @@ struct migrate_array {
 	unsigned long next;
 	int unit;
 	atomic_t claimed;
-	struct migrate_begun begun;
+	struct migrate_pages_stats begun;
 	struct migrate_pieces pieces;
 };
 
+/* Base pages of the next piece: towards the end less, so that all end together. */
+static inline unsigned long migrate_piece_size(const struct migrate_pieces *pieces,
+					       unsigned long nr_left)
+{
+	return clamp(nr_left / (2 * READ_ONCE(pieces->nr_cpus)), MIGRATE_PIECE_LEAST,
+		     READ_ONCE(migrate_copy_batch_pages));
+}
+
 unsigned int migrate_pieces_helpers(int reason, unsigned int asked,
 				    unsigned long nr_pages);
-bool migrate_pieces_run(struct migrate_pieces *pieces, int nid,
-			unsigned long nr_folios, unsigned long nr_pages);
+bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
+			unsigned long nr_pages);
 bool migrate_range_claim(struct migrate_range *range,
 			 struct migrate_piece *piece);
-bool migrate_range_run(struct migrate_range *range, unsigned long start,
-		       unsigned long end, int nid);
+bool migrate_range_run(struct migrate_range *range, unsigned long start, unsigned long end);
 void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 		      unsigned long private, enum migrate_mode mode,
 		      enum migrate_reason reason, unsigned int asked,
-		      struct migrate_begun *begun);
+		      struct migrate_pages_stats *begun);
 enum migrate_array_state __migrate_array_look(struct migrate_array *array,
 					      unsigned long i,
 					      const void __user *p, int node,
@@ -197,20 +199,19 @@ enum migrate_array_state __migrate_array_look(struct migrate_array *array,
 
 /**
  * migrate_array_begin() - Prepare for several CPUs to help with an array.
- * @array: The array, with what it is made of, and asked of pieces.
+ * @array: The array; what it is made of, and what is asked of pieces, is set after this.
+ * @nr_pages: Its length.
  * @once: Whether a page is met once, if the addresses rise. Otherwise nobody helps.
  *
  * Context: Process context, that of the system call.
  */
-static inline void migrate_array_begin(struct migrate_array *array, bool once)
+static inline void migrate_array_begin(struct migrate_array *array,
+				       unsigned long nr_pages, bool once)
 {
-	array->page = NULL;
-	array->first = 0;
-	array->nr = 0;
-	array->begun.any = false;
-	array->next = array->nr_pages;
-	if (migrate_copy_enabled() && once && array->nr_pages > 1)
-		array->next = 0;
+	memset(array, 0, offsetof(struct migrate_array, pieces));
+	array->nr_pages = nr_pages;
+	if (!migrate_copy_enabled() || !once || nr_pages < 2)
+		array->next = nr_pages;
 }
 
 /**

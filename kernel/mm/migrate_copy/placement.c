@@ -43,7 +43,7 @@ enum {
 static unsigned int place_level_of(struct migrate_copy_search *s, int cpu)
 {
 	const struct migrate_copy_cpus *cpus = s->cpus;
-	enum migrate_copy_cpu_use use = cpus->use(s, cpu);
+	enum migrate_copy_cpu_use use = cpus->use(s, cpu), other;
 	bool idle = true, taken = false;
 	int sibling;
 
@@ -52,8 +52,6 @@ static unsigned int place_level_of(struct migrate_copy_search *s, int cpu)
 		return LEVEL_NEVER;
 
 	for_each_cpu(sibling, cpus->siblings(cpu)) {
-		enum migrate_copy_cpu_use other;
-
 		if (sibling == cpu)
 			continue;
 		other = cpus->use(s, sibling);
@@ -169,9 +167,9 @@ void migrate_copy_place(struct migrate_copy_search *s)
 	unsigned int last = s->busy_too ? LEVEL_ANY : LEVEL_IDLE;
 
 	for (s->level = LEVEL_CORE; s->level <= last; s->level++) {
-		s->reserve = s->level == last ? 0 : s->probes / 2;
-		place_level(s);
 		if (!s->want || cpumask_empty(s->left))
 			return;
+		s->reserve = s->level == last ? 0 : s->probes / 2;
+		place_level(s);
 	}
 }

@@ -29,10 +29,8 @@ bool migrate_copy_may_share(int reason, unsigned int asked)
 {
 	unsigned int mt = READ_ONCE(migrate_copy_mt_page_copy);
 
-	if (asked & MIGRATE_MT || mt == MIGRATE_COPY_MT_ALWAYS)
-		return true;
-	return mt == MIGRATE_COPY_MT_AUTO &&
-	       READ_ONCE(migrate_copy_reasons) & BIT(reason);
+	return asked & MIGRATE_MT || mt == MIGRATE_COPY_MT_ALWAYS ||
+	       (mt == MIGRATE_COPY_MT_AUTO && READ_ONCE(migrate_copy_reasons) & BIT(reason));
 }
 
 /**

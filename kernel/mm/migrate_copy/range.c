@@ -61,9 +61,7 @@ static unsigned long range_find_cut(const struct migrate_range *range,
 	if (leaf)
 		return end;
 
-	nr = range->nr_left / (2 * READ_ONCE(range->pieces.nr_cpus));
-	nr = clamp(nr, MIGRATE_PIECE_LEAST,
-		   max(READ_ONCE(migrate_copy_batch_pages), MIGRATE_PIECE_LEAST));
+	nr = migrate_piece_size(&range->pieces, range->nr_left);
 	cut = ALIGN_DOWN(addr + nr * PAGE_SIZE, MIGRATE_PIECE_LEAST * PAGE_SIZE);
 	return min(cut, end);
 }
@@ -71,7 +69,7 @@ static unsigned long range_find_cut(const struct migrate_range *range,
 /**
  * migrate_range_claim() - Take the next piece of a range.
  * @range: The range.
- * @piece: Is told where it begins and ends. It is empty if nothing has been found yet.
+ * @piece: An empty one; is told where it begins and ends, if something has been found.
  *
  * Context: Process context, mmap_lock held for reading.
  * Return: false if there is nothing any more.
@@ -86,8 +84,6 @@ bool migrate_range_claim(struct migrate_range *range,
 
 	spin_lock(&range->lock);
 	addr = range->next;
-	piece->start = addr;
-	piece->end = addr;
 	while (addr < range->end && looks--) {
 		vma = find_vma(range->mm, addr);
 		if (!vma || vma->vm_start >= range->end) {
@@ -119,13 +115,11 @@ bool migrate_range_claim(struct migrate_range *range,
  * @range: The range, with all that its pieces need.
  * @start: Its first address.
  * @end: The one behind it.
- * @nid: The node that the folios go to, or NUMA_NO_NODE.
  *
  * Context: Process context, may sleep; no mmap_lock held.
  * Return: false if there is nothing left to do.
  */
-bool migrate_range_run(struct migrate_range *range, unsigned long start,
-		       unsigned long end, int nid)
+bool migrate_range_run(struct migrate_range *range, unsigned long start, unsigned long end)
 {
 	unsigned long nr_mapped = get_mm_rss(range->mm);
 
@@ -137,7 +131,6 @@ bool migrate_range_run(struct migrate_range *range, unsigned long start,
 	range->nr_left = min((end - start) >> PAGE_SHIFT, nr_mapped);
 	spin_lock_init(&range->lock);
 	/* They may all be huge: who has few is not to ask for many CPUs. */
-	return !migrate_pieces_run(&range->pieces, nid,
-				   DIV_ROUND_UP(range->nr_left, HPAGE_PMD_NR),
+	return !migrate_pieces_run(&range->pieces, DIV_ROUND_UP(range->nr_left, HPAGE_PMD_NR),
 				   range->nr_left) || range->pieces.left;
 }

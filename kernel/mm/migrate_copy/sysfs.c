@@ -25,7 +25,7 @@ DEFINE_STATIC_KEY_FALSE(migrate_copy_key);
 unsigned int migrate_copy_max_helpers;
 unsigned int migrate_copy_min_helper_kb = MIGRATE_COPY_AUTO;
 unsigned int migrate_copy_chunk_kb = 128;
-unsigned int migrate_copy_batch_pages = MIGRATE_COPY_MIN_BATCH_PAGES;
+unsigned int migrate_copy_batch_pages = 512;
 unsigned int migrate_copy_parallel_batches = 1;
 
 /* Those that a request can have. */
@@ -210,10 +210,8 @@ static struct knob knobs[] = {
 	/* Of the first one max is less where there are fewer CPUs. */
 	KNOB(max_helpers, 0, MIGRATE_COPY_MAX_HELPERS, NULL),
 	KNOB(min_helper_kb, 0, MIGRATE_COPY_AUTO, NULL),
-	KNOB(chunk_kb, MIGRATE_COPY_MIN_CHUNK_KB,
-	     MIGRATE_COPY_MAX_CHUNK_KB, NULL),
-	KNOB(batch_pages, MIGRATE_COPY_MIN_BATCH_PAGES,
-	     MIGRATE_COPY_MAX_BATCH_PAGES, NULL),
+	KNOB(chunk_kb, MIGRATE_COPY_MIN_CHUNK_KB, MIGRATE_COPY_MAX_CHUNK_KB, NULL),
+	KNOB(batch_pages, 512, 64 * 512, NULL),
 	KNOB(parallel_batches, 0, 1, NULL),
 	KNOB(placement, 0, MIGRATE_COPY_FILL, placement_names),
 	KNOB(priority, 0, MIGRATE_COPY_HIGH, priority_names),
@@ -223,12 +221,9 @@ static struct knob knobs[] = {
 };
 
 static struct knob costs[] = {
-	{ __ATTR(copy_page_ns, 0444, knob_show, NULL),
-	  &migrate_copy_costs.copy_page_ns },
-	{ __ATTR(helper_call_ns, 0444, knob_show, NULL),
-	  &migrate_copy_costs.helper_call_ns },
-	{ __ATTR(helper_start_ns, 0444, knob_show, NULL),
-	  &migrate_copy_costs.helper_start_ns },
+	{ __ATTR(copy_page_ns, 0444, knob_show, NULL), &migrate_copy_costs.copy_page_ns },
+	{ __ATTR(helper_call_ns, 0444, knob_show, NULL), &migrate_copy_costs.helper_call_ns },
+	{ __ATTR(helper_start_ns, 0444, knob_show, NULL), &migrate_copy_costs.helper_start_ns },
 	{ .attr = __ATTR_WO(calibrate) },
 };
 
@@ -244,13 +239,22 @@ static const struct ctl_table migrate_copy_table[] = {
 	},
 };
 
-static int __init migrate_copy_sysfs_init(void)
+static int __init migrate_copy_init(void)
 {
-	struct kobject *kobj = kobject_create_and_add("migrate_copy", mm_kobj);
-	struct kobject *dir = kobj ?
-			      kobject_create_and_add("costs", kobj) : NULL;
-	int i, err = dir ? 0 : -ENOMEM;
+	struct kobject *kobj, *dir = NULL;
+	int i, err;
 
+	/* Others may come online: only those that are there are asked. */
+	migrate_copy_max_helpers = min(num_possible_cpus() - 1, DEFAULT_MAX_HELPERS);
+	knobs[0].max = min(num_possible_cpus(), MIGRATE_COPY_MAX_HELPERS);
+	migrate_copy_helpers_init();
+	migrate_copy_calibrate();
+	register_sysctl_init("vm", migrate_copy_table);
+
+	kobj = kobject_create_and_add("migrate_copy", mm_kobj);
+	if (kobj)
+		dir = kobject_create_and_add("costs", kobj);
+	err = dir ? 0 : -ENOMEM;
 	for (i = 0; i < ARRAY_SIZE(knobs) && !err; i++)
 		err = sysfs_create_file(kobj, &knobs[i].attr.attr);
 	for (i = 0; i < ARRAY_SIZE(costs) && !err; i++)
@@ -258,29 +262,9 @@ static int __init migrate_copy_sysfs_init(void)
 	if (!err)
 		err = migrate_copy_engines_init(kobj);
 	if (err) {
+		pr_err("migrate_copy: no sysfs directory (%d), staying off\n", err);
 		kobject_put(dir);
 		kobject_put(kobj);
-	}
-	return err;
-}
-
-static int __init migrate_copy_init(void)
-{
-	int err;
-
-	/* Others may come online: only those that are there are asked. */
-	migrate_copy_max_helpers = min(num_possible_cpus() - 1,
-				       DEFAULT_MAX_HELPERS);
-	knobs[0].max = min(num_possible_cpus(), MIGRATE_COPY_MAX_HELPERS);
-	if (migrate_copy_helpers_init())
-		pr_warn("migrate_copy: no workqueue, copying without helpers\n");
-
-	migrate_copy_calibrate();
-	register_sysctl_init("vm", migrate_copy_table);
-	err = migrate_copy_sysfs_init();
-	if (err) {
-		pr_err("migrate_copy: no sysfs directory (%d), staying off\n",
-		       err);
 		return err;
 	}
 	static_branch_enable(&migrate_copy_key);

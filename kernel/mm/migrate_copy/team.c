@@ -272,21 +272,30 @@ unsigned int migrate_copy_team_size(int reason, unsigned int asked)
 	return READ_ONCE(migrate_copy_max_helpers);
 }
 
-/* Ask as many CPUs as are wanted yet; returns how many that are. */
-static unsigned int team_wake(struct migrate_copy_team *team)
+/**
+ * migrate_copy_team_wake() - Ask as many CPUs as are wanted yet.
+ * @team: The team, started and not brought back.
+ *
+ * CPUs that were not idle before are asked now, if they are wanted, or one is asked
+ * again.
+ *
+ * Context: Process context. Takes no lock under which anybody may sleep, and
+ * allocates nothing.
+ */
+void migrate_copy_team_wake(struct migrate_copy_team *team)
 {
-	unsigned int before = team->work.nr_cpus, woken;
+	unsigned int before = team->work.nr_cpus, woken = 0;
 
-	if (before >= team->max_helpers)
-		return 0;
-	woken = migrate_copy_helpers_wake(&team->work, team->nid,
-					  team->max_helpers - before);
-	if (woken) {
-		if (!before)
-			count_vm_event(MIGRATE_COPY_TEAMS);
-		count_vm_events(MIGRATE_COPY_TEAM_HELPERS, woken);
+	if (before < team->max_helpers)
+		woken = migrate_copy_helpers_wake(&team->work, team->nid,
+						  team->max_helpers - before);
+	if (!woken) {
+		migrate_copy_helpers_wake_again(&team->work);
+		return;
 	}
-	return woken;
+	if (!before)
+		count_vm_event(MIGRATE_COPY_TEAMS);
+	count_vm_events(MIGRATE_COPY_TEAM_HELPERS, woken);
 }
 
 /**
@@ -296,43 +305,19 @@ static unsigned int team_wake(struct migrate_copy_team *team)
  *	several helpers at the same time, and may sleep. Returns false when there
  *	is none.
  * @nid: The node whose CPUs are asked first; NUMA_NO_NODE for none.
- * @nr_folios: The folios of the request, as far as they are known.
- * @nr_pages: Their base pages.
- * @max_helpers: The most helpers to ask; less if so many are not worth it.
+ * @max_helpers: The most helpers to ask.
  * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  *
- * Context: Process context. Takes no lock under which anybody may sleep, and
- * allocates nothing.
- * Return: The number of helpers that were asked, 0 to @max_helpers.
+ * Context: As for migrate_copy_team_wake().
  */
-unsigned int
-migrate_copy_team_start(struct migrate_copy_team *team,
-			bool (*next_batch)(struct migrate_copy_team *team),
-			int nid, unsigned long nr_folios,
-			unsigned long nr_pages, unsigned int max_helpers,
-			unsigned int asked)
+void migrate_copy_team_start(struct migrate_copy_team *team,
+			     bool (*next_batch)(struct migrate_copy_team *team),
+			     int nid, unsigned int max_helpers, unsigned int asked)
 {
 	team_init(team, next_batch, migrate_copy_is_highpri(asked));
 	team->nid = nid;
-	team->max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages,
-						     max_helpers);
-	return team_wake(team);
-}
-
-/**
- * migrate_copy_team_wake_again() - There is another batch to take.
- * @team: The team, started and not brought back.
- *
- * CPUs that were not idle before are asked now, if they are wanted, or one is asked
- * again.
- *
- * Context: Process context. Takes no lock that reclaim may hold, allocates
- * nothing.
- */
-void migrate_copy_team_wake_again(struct migrate_copy_team *team)
-{
-	if (!team_wake(team))
-		migrate_copy_helpers_wake_again(&team->work);
+	team->max_helpers = max_helpers;
+	migrate_copy_team_wake(team);
 }
 
 /**

@@ -18,6 +18,7 @@
 #include <linux/vmstat.h>
 #include <linux/workqueue.h>
 
+#include "../../migrate.h"
 #include "../engine/engine.h"
 #include "kunit_folios.h"
 
@@ -582,21 +583,20 @@ static void lost_hugetlb(struct kunit *test)
 	struct fake *fake = fake_alloc(test, "kunit", LOSE_BRIEFLY);
 	struct migrate_copy_pair *pair = &set->pairs[0];
 	struct migrate_copy_team team = {};
+	const struct migrate_aid aid = { .team = &team, .asked = MIGRATE_MT };
 	unsigned long by_cpus = caller_bytes(test);
 
 	engine_tune(fake->engine, true, TIMEOUT_MS);
 	copy_test_fill(set, 1);
 	KUNIT_EXPECT_FALSE(test, migrate_copy_hugetlb(pair->dst, pair->src,
-						      MR_SYSCALL, MIGRATE_MT,
-						      &team));
+						      MR_SYSCALL, &aid));
 	KUNIT_EXPECT_GT(test, fake->claims, 0);
 	KUNIT_EXPECT_FALSE(test, migrate_copy_quarantined(pair->dst));
 	KUNIT_EXPECT_EQ(test, by_cpus, caller_bytes(test));
 
 	fake->conduct = COPY;
 	KUNIT_EXPECT_TRUE(test, migrate_copy_hugetlb(pair->dst, pair->src,
-						     MR_SYSCALL, MIGRATE_MT,
-						     &team));
+						     MR_SYSCALL, &aid));
 	KUNIT_EXPECT_TRUE(test, copy_test_same(pair));
 	if (team.started)
 		migrate_copy_team_end(&team);
@@ -752,6 +752,7 @@ static void run_batch(struct kunit *test, bool expect_copies)
 	LIST_HEAD(sources);
 	LIST_HEAD(destinations);
 	struct migrate_copy_team team = {};
+	const struct migrate_aid aid = { .team = &team };
 	struct folio *src, *dst;
 	unsigned int i;
 
@@ -769,7 +770,7 @@ static void run_batch(struct kunit *test, bool expect_copies)
 		dst->migrate_info = 0;
 		*(unsigned int *)folio_address(src) = i;
 	}
-	migrate_copy_batch(&sources, &destinations, MR_SYSCALL, 0, &team);
+	migrate_copy_batch(&sources, &destinations, MR_SYSCALL, &aid);
 	if (team.started)
 		migrate_copy_team_end(&team);
 
