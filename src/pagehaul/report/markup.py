@@ -23,7 +23,7 @@ CSS = f"""
 * {{ box-sizing: border-box; }}
 body {{ margin: 2rem auto; max-width: 76rem; padding: 0 1rem; background: var(--paper);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }}
-h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.2rem; margin-top: 2.2rem; }}
+h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.2rem; margin-top: 1.8rem; }}
 h3 {{ font-size: 1rem; margin: 1.5rem 0 .3rem; }} h4 {{ font-size: .9rem; margin: 1.2rem 0 .3rem; }}
 a {{ color: inherit; }}
 .wide {{ overflow-x: auto; max-width: 100%; width: fit-content; }}
@@ -55,7 +55,7 @@ svg {{ color: var(--ink); }}
 .room .grid {{ stroke: var(--line); }} .room .one {{ stroke-width: 1.5; }}
 .room .solid {{ stroke-width: 2; }} .room .dash {{ stroke-width: 1.5; stroke-dasharray: 5 3; }}
 .room .range {{ stroke-width: 5; opacity: .3; }} .room .leader {{ opacity: .4; }}
-details {{ margin: .45rem 0; }} summary {{ cursor: pointer; font-weight: bold; }}
+details {{ margin: .25rem 0; }} summary {{ cursor: pointer; font-weight: bold; }}
 @media (max-width: 600px) {{ body {{ margin: 1rem auto; }}
   td.long {{ min-width: 9rem; }} }}
 @media print {{ body {{ max-width: none; margin: 0; font-size: 10pt; }}
