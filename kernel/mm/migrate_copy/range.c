@@ -18,8 +18,8 @@
  * Skip what has no page tables, which may be most of a range. Returns where there is
  * something at the earliest, and if that is mapped as one.
  *
- * While the mmap_lock is held no table goes away but those of PTEs, which are not
- * looked at.
+ * While the mmap_lock is held no table that covers a VMA goes away but those of PTEs,
+ * which are not looked at.
  */
 static unsigned long range_skip_empty(struct mm_struct *mm, unsigned long addr,
 				      unsigned long end, bool *leaf)
