@@ -129,24 +129,6 @@ static bool flush(struct connection *c)
 	return true;
 }
 
-static void note(const struct pending *pending, uint64_t now)
-{
-	struct load *load = &client.load;
-
-	if (load->nr == load->room) {
-		size_t room = load->room ? 2 * load->room : 1 << 16;
-		struct request *more = realloc(load->requests, room * sizeof(*more));
-
-		if (!more) {
-			fail("out of memory");
-			return;
-		}
-		load->requests = more;
-		load->room = room;
-	}
-	load->requests[load->nr++] = (struct request) { pending->due_ns, now };
-}
-
 /* Has client.expected be the answer that is due. */
 static void expect(const struct pending *pending)
 {
@@ -206,8 +188,8 @@ static bool take_answers(struct connection *c, bool noted)
 			return false;
 		}
 		client.load.checked += pending->set ? 0 : client.cell->value_bytes;
-		if (noted)
-			note(pending, now);
+		if (noted && !add_request(&client.load, pending->due_ns, now))
+			fail("out of memory");
 		at += length;
 		c->first = (c->first + 1) % MAX_PENDING;
 		c->nr_pending--;
@@ -221,8 +203,7 @@ static uint32_t next_key(struct connection *c)
 {
 	unsigned int step = client.cell->connections;
 
-	c->seed = mix(c->seed + 0x9e3779b97f4a7c15ULL);
-	return c->seed % (client.nr_keys / step) * step + c->number;
+	return next_random(&c->seed) % (client.nr_keys / step) * step + c->number;
 }
 
 static void send_any(struct connection *c, uint64_t due_ns)

@@ -96,6 +96,13 @@ uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
+/* The next one of a row of them. */
+uint64_t next_random(uint64_t *seed)
+{
+	*seed = mix(*seed + 0x9e3779b97f4a7c15ULL);
+	return *seed;
+}
+
 bool run_plan(const struct run *run, const struct plan *plan)
 {
 	FILE *file = strcmp(run->plan, "-") ? fopen(run->plan, "r") : stdin;

@@ -10,6 +10,22 @@
 /* Of the picture of latency over time. */
 #define SLOT_NS		(2 * NS_OF_MS)
 
+/* Notes a request that has been answered; false if there is no memory for that. */
+bool add_request(struct load *load, uint64_t due_ns, uint64_t done_ns)
+{
+	if (load->nr == load->room) {
+		size_t room = load->room ? 2 * load->room : 1 << 16;
+		struct request *more = realloc(load->requests, room * sizeof(*more));
+
+		if (!more)
+			return false;
+		load->requests = more;
+		load->room = room;
+	}
+	load->requests[load->nr++] = (struct request) { due_ns, done_ns };
+	return true;
+}
+
 /* A request that was under way for a part of the scene is one of the scene. */
 static enum phase phase_of(const struct request *request, const struct span *span)
 {

@@ -59,7 +59,6 @@ bool start_server(const struct cell *cell)
 	unlink(SOCKET);
 	if (loader->prepare && !loader->prepare())
 		return false;
-	fflush(stdout);
 	server = fork();
 	if (!server)
 		run_server(cell);

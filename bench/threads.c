@@ -25,6 +25,9 @@
 #define TOUCHES		128
 #define HOT		90
 
+/* Of a page that is touched: its count, and a word. */
+#define CHECKED_BYTES	(2 * sizeof(uint64_t))
+
 #define WORDS		(BASE_SIZE / sizeof(uint64_t))
 
 /* The first word is the count, all others depend on the page and their place. */
@@ -35,21 +38,19 @@ struct page {
 struct worker {
 	pthread_t thread;
 	uint64_t seed;
-	uint64_t due_ns, period_ns;
-	struct request *requests;
-	size_t nr, room;
-	uint64_t touched, wrong;
+	uint64_t due_ns;
+	struct load load;		/* What it has done */
 };
 
 /* What the program is told, and what it tells after its last step, with its requests. */
 struct order {
-	uint64_t period_ns;		/* of a thread; 0: one step after the other */
+	unsigned long rate;		/* of all threads; 0: one step after the other */
 	bool stop;
 };
 
 struct told {
 	size_t nr;
-	uint64_t touched, wrong;
+	uint64_t checked, wrong;
 };
 
 /* Of the program alone. */
@@ -59,6 +60,7 @@ static struct {
 	size_t nr_pages;
 	struct worker workers[MAX_THREADS];
 	unsigned int nr_workers;
+	uint64_t period_ns;		/* of a thread */
 	volatile bool enough;
 } work;
 
@@ -75,9 +77,9 @@ static void touch(struct worker *worker, size_t index)
 	size_t word = 1 + (worker->seed >> 48) % (WORDS - 1);
 
 	if (page->words[0] != work.counts[index] || page->words[word] != word_of(index, word))
-		worker->wrong++;
+		worker->load.wrong++;
 	page->words[0] = ++work.counts[index];
-	worker->touched++;
+	worker->load.checked += CHECKED_BYTES;
 }
 
 static void step(struct worker *worker)
@@ -86,28 +88,12 @@ static void step(struct worker *worker)
 	unsigned int number = worker - work.workers;
 
 	for (int i = 0; i < TOUCHES; i++) {
-		size_t at;
+		size_t at = next_random(&worker->seed) % half;
 
-		worker->seed = mix(worker->seed + 0x9e3779b97f4a7c15ULL);
-		at = worker->seed % half;
 		if ((worker->seed >> 40) % 100 >= HOT)
 			at += half;
 		touch(worker, at * work.nr_workers + number);
 	}
-}
-
-static void note(struct worker *worker, uint64_t due_ns)
-{
-	if (worker->nr == worker->room) {
-		size_t room = worker->room ? 2 * worker->room : 1 << 14;
-		struct request *more = realloc(worker->requests, room * sizeof(*more));
-
-		if (!more)
-			_exit(EXIT_FAILURE);
-		worker->requests = more;
-		worker->room = room;
-	}
-	worker->requests[worker->nr++] = (struct request) { due_ns, now_ns() };
 }
 
 static void *run_worker(void *arg)
@@ -119,15 +105,16 @@ static void *run_worker(void *arg)
 	while (!work.enough) {
 		uint64_t now = now_ns();
 
-		if (!worker->period_ns) {
+		if (!work.period_ns) {
 			worker->due_ns = now;
 		} else if (now < worker->due_ns) {
 			sleep_ns(worker->due_ns - now);
 			continue;
 		}
 		step(worker);
-		note(worker, worker->due_ns);
-		worker->due_ns += worker->period_ns;
+		if (!add_request(&worker->load, worker->due_ns, now_ns()))
+			_exit(EXIT_FAILURE);
+		worker->due_ns += work.period_ns;
 	}
 	return NULL;
 }
@@ -135,13 +122,13 @@ static void *run_worker(void *arg)
 static void start_workers(const struct order *order)
 {
 	work.enough = false;
+	work.period_ns = order->rate ? NS_OF_S * work.nr_workers / order->rate : 0;
 	for (unsigned int i = 0; i < work.nr_workers; i++) {
 		struct worker *worker = &work.workers[i];
 
-		worker->nr = worker->touched = worker->wrong = 0;
-		worker->period_ns = order->period_ns;
+		worker->load.nr = worker->load.checked = worker->load.wrong = 0;
 		/* Not all at the same time. */
-		worker->due_ns = now_ns() + order->period_ns * i / work.nr_workers;
+		worker->due_ns = now_ns() + work.period_ns * i / work.nr_workers;
 		if (pthread_create(&worker->thread, NULL, run_worker, worker))
 			_exit(EXIT_FAILURE);
 	}
@@ -180,15 +167,19 @@ static bool end_workers(void)
 
 	work.enough = true;
 	for (unsigned int i = 0; i < work.nr_workers; i++) {
+		const struct load *done = &work.workers[i].load;
+
 		pthread_join(work.workers[i].thread, NULL);
-		told.nr += work.workers[i].nr;
-		told.touched += work.workers[i].touched;
-		told.wrong += work.workers[i].wrong;
+		told.nr += done->nr;
+		told.checked += done->checked;
+		told.wrong += done->wrong;
 	}
 	good = write_all(answers[1], &told, sizeof(told));
-	for (unsigned int i = 0; i < work.nr_workers && good; i++)
-		good = write_all(answers[1], work.workers[i].requests,
-				 work.workers[i].nr * sizeof(*work.workers[i].requests));
+	for (unsigned int i = 0; i < work.nr_workers && good; i++) {
+		const struct load *done = &work.workers[i].load;
+
+		good = write_all(answers[1], done->requests, done->nr * sizeof(*done->requests));
+	}
 	return good;
 }
 
@@ -272,11 +263,8 @@ static bool give_order(const struct order *order)
 
 static bool start_work(const struct cell *cell)
 {
-	struct order order = { .stop = false };
-	cpu_set_t cpus;
+	const struct order order = { .rate = cell->rate };
 
-	if (cell->rate && node_cpus(cell->from, &cpus))
-		order.period_ns = NS_OF_S * CPU_COUNT(&cpus) / cell->rate;
 	return give_order(&order);
 }
 
@@ -302,10 +290,10 @@ static const struct load *end_work(void)
 	}
 	load.nr = told.nr;
 	load.wrong = told.wrong;
-	load.checked = told.touched * 2 * sizeof(uint64_t);
+	load.checked = told.checked;
 	if (told.wrong)
 		fail("%lu of %lu pages were wrong", (unsigned long)told.wrong,
-		     (unsigned long)told.touched);
+		     (unsigned long)(told.checked / CHECKED_BYTES));
 	return &load;
 }
 

@@ -124,6 +124,7 @@ struct seen {
 	uint64_t longest_ns[PHASES];
 };
 
+bool add_request(struct load *load, uint64_t due_ns, uint64_t done_ns);
 void look_at(const struct load *load, const struct span *span, struct seen *seen,
 	     uint64_t *done);
 void print_seen(const struct seen *seen);

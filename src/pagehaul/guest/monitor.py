@@ -61,11 +61,10 @@ async def _tell(path: Path, tree: Path) -> list[str]:
             return str(await client.execute("human-monitor-command", words))
 
         lines = [f"QEMU's monitor: {(await ask('info status')).strip()}"]
-        symbols = Symbols()
-        for cpu in parse_cpus(await ask("info registers -a")):
-            if not symbols.names:
-                gate = parse_words(await ask(f"x /2gx {cpu.idt:#x}"))
-                symbols = Symbols.read(tree / "System.map", gate)
+        cpus = parse_cpus(await ask("info registers -a"))
+        gate = parse_words(await ask(f"x /2gx {cpus[0].idt:#x}")) if cpus else []
+        symbols = Symbols.read(tree / "System.map", gate)
+        for cpu in cpus:
             apic = await ask("info lapic", cpu.number)
             stack = parse_words(await ask(f"x /{_STACK_WORDS}gx {cpu.stack:#x}", cpu.number))
             lines += cpu.describe(symbols, stack, apic)
