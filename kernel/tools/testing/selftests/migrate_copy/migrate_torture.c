@@ -34,6 +34,10 @@
 /* What stress-ng says. */
 #define HOGS_SAID	"/tmp/migrate_torture.hogs"
 
+/* Its last word before it works: by then it has read what the CPUs' caches are. */
+#define HOGS_BEGUN	"vm: using method"
+/* So many seconds it has for that. */
+#define HOGS_BEGIN_S	120
 /* So many seconds stress-ng runs, and so many it is stopped. */
 #define HOG_S		10
 
@@ -110,9 +114,29 @@ int files[MAX_WORKERS][NR_SLOT_KINDS];
 /* A file for O_DIRECT, and what is in it. */
 int direct;
 
-/* What else a machine does; it does not end by itself, and tells what ended it. */
+/* What stress-ng has said so far, or "". */
+static void hogs_said(char *said, size_t size)
+{
+	FILE *file = fopen(HOGS_SAID, "r");
+	size_t length = 0;
+
+	if (file) {
+		length = fread(said, 1, size - 1, file);
+		fclose(file);
+	}
+	said[length] = '\0';
+}
+
+/*
+ * What else a machine does; it does not end by itself, and tells what ended it.
+ * It is waited for: when a CPU goes offline while stress-ng 0.15 reads what that
+ * CPU's caches are, it takes the error for an index, overwrites a byte of a pointer
+ * on its stack, and dies of that.
+ */
 static pid_t hogs_start(void)
 {
+	char said[4096];
+	unsigned int i;
 	pid_t pid;
 
 	pid = fork();
@@ -121,29 +145,34 @@ static pid_t hogs_start(void)
 		dup2(open(HOGS_SAID, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
 		dup2(STDOUT_FILENO, STDERR_FILENO);
 		setenv("PATH", "/usr/sbin:/sbin:/usr/bin:/bin", 1);
-		execlp("stress-ng", "stress-ng", "--temp-path", "/tmp", "--cpu",
-		       "1", "--vm", "1", "--vm-bytes", "32M", "--fork", "1",
+		execlp("stress-ng", "stress-ng", "--verbose", "--temp-path", "/tmp",
+		       "--cpu", "1", "--vm", "1", "--vm-bytes", "32M", "--fork", "1",
 		       "--timeout", "0", NULL);
 		_exit(127);
 	}
+	for (i = 0; i < HOGS_BEGIN_S; i++) {
+		hogs_said(said, sizeof(said));
+		if (strstr(said, HOGS_BEGUN))
+			break;
+		sleep(1);
+	}
+	if (i == HOGS_BEGIN_S)
+		ksft_print_msg("stress-ng has not begun after %u s\n", i);
 	return pid;
 }
 
 /* Has it ended? Then that is told, at once. */
 static bool hogs_ended(pid_t hogs, unsigned int second)
 {
-	char said[256];
-	FILE *file;
+	char said[4096], *line;
 	int how = 0;
 
 	if (!waitpid(hogs, &how, WNOHANG))
 		return false;
 	ksft_print_msg("stress-ng ended with %x after %u s\n", how, second);
-	file = fopen(HOGS_SAID, "r");
-	while (file && fgets(said, sizeof(said), file))
-		ksft_print_msg("it said: %s%s", said, strchr(said, '\n') ? "" : "\n");
-	if (file)
-		fclose(file);
+	hogs_said(said, sizeof(said));
+	for (line = strtok(said, "\n"); line; line = strtok(NULL, "\n"))
+		ksft_print_msg("it said: %s\n", line);
 	return true;
 }
 
@@ -508,15 +537,15 @@ int main(int argc, char **argv)
 	}
 	/* Let all of it be there first. */
 	sleep(1);
+	/* Whose parents die without having waited for them. */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	hogs = hogs_start();
 	injections_all(true);
 	for (i = 0; i < NR_TROUBLES; i++) {
 		pids[nr_workers + i] = fork();
 		if (!pids[nr_workers + i])
 			trouble_main(i);
 	}
-	/* Whose parents die without having waited for them. */
-	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	hogs = hogs_start();
 
 	for (i = 0; i < seconds; i++) {
 		if (i % 60 == 59)
