@@ -22,7 +22,10 @@ unsigned int migrate_copy_priority = MIGRATE_COPY_NORMAL;
  * @reason: Its migrate_reason.
  * @asked: What it asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  *
- * Context: Any.
+ * A real-time task waits for no ordinary one, which a helper is: it has no help, but
+ * where that is asked for. The caller of this is who would have it.
+ *
+ * Context: Process context.
  * Return: true if helpers may be woken, provided that it is worth it.
  */
 bool migrate_copy_may_share(int reason, unsigned int asked)
@@ -30,7 +33,8 @@ bool migrate_copy_may_share(int reason, unsigned int asked)
 	unsigned int mt = READ_ONCE(migrate_copy_mt_page_copy);
 
 	return asked & MIGRATE_MT || mt == MIGRATE_COPY_MT_ALWAYS ||
-	       (mt == MIGRATE_COPY_MT_AUTO && READ_ONCE(migrate_copy_reasons) & BIT(reason));
+	       (mt == MIGRATE_COPY_MT_AUTO && READ_ONCE(migrate_copy_reasons) & BIT(reason) &&
+		!rt_or_dl_task(current));
 }
 
 /**

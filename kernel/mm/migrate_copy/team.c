@@ -15,7 +15,8 @@
  *
  * Real-time tasks have no team: ordinary tasks never delay what they do, but a
  * helper is one, and may lose its CPU in the middle of a batch. It does not lose
- * it in the middle of a chunk, so that copies are shared with them, too.
+ * it in the middle of a chunk, but may before it leaves: such tasks share copies
+ * only if that is asked for.
  */
 #include <linux/cleanup.h>
 #include <linux/cpuset.h>

@@ -1449,13 +1449,27 @@ static void test_waiting(const void *arg)
 		region_intact(&r), "content");
 }
 
+/* Has one of some moves help, if this task has the policy? */
+static bool helped_within(struct region *r, int flags, int policy)
+{
+	struct sched_param param = { .sched_priority = policy == SCHED_FIFO };
+	int move;
+
+	require(!sched_setscheduler(0, policy, &param), "cannot have policy %d", policy);
+	for (move = 0; move < ROUNDS; move++) {
+		if (move_beside(r, flags).wakes)
+			return true;
+	}
+	return false;
+}
+
 /* What a real-time task does waits for no ordinary task: nobody takes its batches. */
 static void test_realtime_caller(const void *arg)
 {
 	struct sched_param param = { .sched_priority = 1 };
+	bool ordinary, realtime, asked;
 	struct region r;
 	uint64_t teams;
-	int move;
 
 	if (nr_cpus < 2 || nr_nodes < 2)
 		skip("needs two CPUs and two nodes with memory");
@@ -1475,13 +1489,17 @@ static void test_realtime_caller(const void *arg)
 	move_beside(&r, MPOL_MF_MOVE | MPOL_MF_MOVE_MT);
 	require(stat_read("teams") == teams, "a team for a real-time task");
 
-	/* It has help with copies, of which it waits for a chunk at most. */
+	/* Nor has it help with copies, unless it asks for it. */
 	mode_enter(MODE_THREADS);
-	for (move = 0; move < ROUNDS; move++) {
-		if (move_beside(&r, MPOL_MF_MOVE).wakes)
-			break;
-	}
-	require(move < ROUNDS, "no help with copies");
+	file_write_number(MT_PAGE_COPY, 2);
+	file_write(KNOB_DIR "/min_helper_kb", "1");
+	ordinary = helped_within(&r, MPOL_MF_MOVE, SCHED_OTHER);
+	realtime = helped_within(&r, MPOL_MF_MOVE, SCHED_FIFO);
+	asked = helped_within(&r, MPOL_MF_MOVE | MPOL_MF_MOVE_MT, SCHED_FIFO);
+	file_write(KNOB_DIR "/min_helper_kb", "auto");
+	require(ordinary, "no help with copies for an ordinary task");
+	require(!realtime, "help with copies for a real-time task");
+	require(asked, "no help with copies for a real-time task that asks");
 	region_free(&r);
 }
 
