@@ -14,7 +14,7 @@ from pagehaul.host import tools
 from pagehaul.kernel import build, built
 from pagehaul.kernel.built import Kernel
 from pagehaul.suites.outcomes import Outcome, prefixed
-from pagehaul.suites.programs import GUEST, Program, flat, run_programs
+from pagehaul.suites.programs import GUEST, TIMEOUT_S, Program, flat, run_programs
 from pagehaul.suites.suite import Subject
 from pagehaul.suites.together import all_at_once
 
@@ -41,7 +41,7 @@ class Part:
     `most` is how many there may be at once, however much room there is: 1 for tests in which a
     helper has to be there in time, and a CPU that is away for another guest is not. suite names its
     logs where a suite has several parts, and prefix is what its tests have before their names. With
-    variants it is left out on other kernels of ours.
+    variants it is left out on other kernels of ours. timeout_s is that of each program.
     """
 
     program: str
@@ -51,6 +51,7 @@ class Part:
     suite: str = ""
     prefix: str = ""
     variants: tuple[str, ...] = ()
+    timeout_s: float = TIMEOUT_S
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,11 @@ def run(part: Part, subject: Subject) -> list[Outcome]:
     for number, (side, words) in enumerate(runs, 1):
         name = suite if of_kernel[side] == 1 else f"{suite}-{number}"
         programs = [
-            Program(part.program if len(words) == 1 else f"{part.program} {word}", command)
+            Program(
+                part.program if len(words) == 1 else f"{part.program} {word}",
+                command,
+                part.timeout_s,
+            )
             for word in words
             for command in [f"{binary} {_filled(word, ours)}"]
         ]

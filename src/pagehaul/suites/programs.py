@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pagehaul.guest.machine import Guest
 from pagehaul.kernel import build
@@ -26,8 +25,8 @@ GUEST = Guest(
     cpus=CPUS, nodes=2, memory_mb=_MEMORY_MB, topology=_TOPOLOGY, append=("movablecore=1G",)
 )
 
-# Seconds that a guest may take, boot included.
-_TIMEOUT_S = 1800.0
+# Seconds that a guest may take, boot included, unless a program needs more.
+TIMEOUT_S = 1800.0
 
 # A kernel that looks for its own mistakes takes so many times as long, and needs so many times the
 # memory.
@@ -42,10 +41,15 @@ _END = re.compile(rf"{_MARK} end (\d+)")
 
 @dataclass(frozen=True)
 class Program:
-    """Something to run in a guest: a label, a shell command that prints TAP."""
+    """Something to run in a guest: a label, a shell command that prints TAP.
+
+    timeout_s is what the guest may take with it, in seconds, on a kernel that looks for no mistakes
+    of its own.
+    """
 
     label: str
     command: str
+    timeout_s: float = TIMEOUT_S
 
 
 def run_programs(
@@ -68,7 +72,12 @@ def run_programs(
         f"echo; echo '{_MARK} end '$status\n"
         for program in programs
     )
-    received, error = _run_script(suite, kernel, guest, script, log, stop)
+    timeout = max(program.timeout_s for program in programs)
+    if kernel.variant in build.DEBUG_VARIANTS:
+        timeout *= _DEBUG_TIME
+    guest = replace(guest, memory_mb=memory_mb(guest, kernel.variant))
+    job = Job(f"{suite} on {kernel.label}", log, ["sh", "-c", script], timeout, _progress, stop)
+    received, error = listening.run(kernel, guest, job)
     parts = received.decode(errors="replace").split(f"{_MARK} begin\n")[1:]
     outcomes = {}
     for number, program in enumerate(programs):
@@ -80,24 +89,6 @@ def run_programs(
         # Nothing is to be seen of it in what the programs said.
         outcomes.setdefault("guest", []).append(failed("kernel log", error))
     return outcomes
-
-
-def _run_script(
-    suite: str,
-    kernel: Kernel,
-    guest: Guest,
-    script: str,
-    log: Path,
-    stop: threading.Event | None,
-) -> tuple[bytes, str]:
-    """Run a shell script in a guest; return its stdout, and what ended the guest, or ""."""
-    timeout = _TIMEOUT_S
-    if kernel.variant in build.DEBUG_VARIANTS:
-        timeout *= _DEBUG_TIME
-    guest = replace(guest, memory_mb=memory_mb(guest, kernel.variant))
-    command = ["sh", "-c", script]
-    title = f"{suite} on {kernel.label}"
-    return listening.run(kernel, guest, Job(title, log, command, timeout, _progress, stop))
 
 
 def _progress(stream: str, received: bytes) -> str:
