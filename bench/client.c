@@ -137,7 +137,7 @@ static void expect(const struct pending *pending)
 	size_t length, head;
 
 	if (pending->set) {
-		strcpy(client.expected, service->stored);
+		memcpy(client.expected, service->stored.text, service->stored.length);
 		return;
 	}
 	name_key(key, pending->key);
@@ -145,7 +145,7 @@ static void expect(const struct pending *pending)
 	head = service->head(client.expected, key, length);
 	make_value(client.value, pending->key, pending->version);
 	memcpy(client.expected + head, client.value, length);
-	strcpy(client.expected + head + length, service->tail);
+	memcpy(client.expected + head + length, service->tail.text, service->tail.length);
 }
 
 /* The length of an answer, without its content. */
@@ -155,10 +155,10 @@ static size_t answer_length(const struct pending *pending)
 	char head[HEAD_CHARS], key[KEY_CHARS + 1];
 
 	if (pending->set)
-		return strlen(service->stored);
+		return service->stored.length;
 	name_key(key, pending->key);
 	return service->head(head, key, client.cell->value_bytes) + client.cell->value_bytes +
-	       strlen(service->tail);
+	       service->tail.length;
 }
 
 /* Looks at all answers that have come whole. After a wrong one nothing can be told any more. */
@@ -286,21 +286,25 @@ static void *serve(void *unused)
 	return NULL;
 }
 
-static int connect_server(void)
+/* Returns a socket, or -1. */
+static int connect_server(const struct service *service, pid_t *pid)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = SOCKET };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+	strcpy(address.sun_path, service->socket);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+	    (!service->greet || service->greet(fd, pid)))
 		return fd;
 	if (fd >= 0)
 		close(fd);
 	return -1;
 }
 
-static bool is_reachable(void)
+static bool is_reachable(const struct cell *cell)
 {
-	int fd = connect_server();
+	pid_t pid;
+	int fd = connect_server(cell->service, &pid);
 
 	if (fd >= 0)
 		close(fd);
@@ -327,15 +331,33 @@ static bool open_connections(const struct cell *cell)
 	}
 	for (unsigned int i = 0; i < cell->connections; i++) {
 		struct connection *c = &client.connections[i];
+		pid_t pid = 0;
 
 		if (c->out)
 			continue;	/* It is there since the server was filled. */
 		*c = (struct connection) {
-			.fd = connect_server(), .number = i, .seed = i + 1,
+			.fd = connect_server(cell->service, &pid), .number = i, .seed = i + 1,
 			.out = malloc(client.out_room), .in = malloc(client.in_room),
 		};
 		if (c->fd < 0 || fcntl(c->fd, F_SETFL, O_NONBLOCK) < 0 || !c->out || !c->in) {
 			fail("cannot connect to the server: %s", strerror(errno));
+			return false;
+		}
+		if (pid)
+			add_worker(pid);
+	}
+	return true;
+}
+
+/* Has each process that answers use all memory, and therefore map it. */
+static bool use_all(const struct cell *cell)
+{
+	for (unsigned int i = 0; i < cell->connections; i++) {
+		int fd = client.connections[i].fd, flags = fcntl(fd, F_GETFL);
+
+		if (fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0 || !cell->service->use_all(fd) ||
+		    fcntl(fd, F_SETFL, flags) < 0) {
+			fail("the server does not use its memory");
 			return false;
 		}
 	}
@@ -377,7 +399,7 @@ static bool fill_server(const struct cell *cell)
 		if (!exchange(UINT64_MAX, false))
 			return false;
 	}
-	return true;
+	return !cell->service->use_all || use_all(cell);
 }
 
 static bool start_load(const struct cell *cell)

@@ -26,9 +26,9 @@ static bool prepare_drain(const struct cell *cell)
 	return start_mover(NULL);
 }
 
-static pid_t find_server(void)
+static pid_t find_holder(void)
 {
-	return server;
+	return holder;
 }
 
 /* --- neighbour: that of a process of another cgroup does --- */
@@ -113,7 +113,7 @@ static void end_nothing(void)
 }
 
 static const struct scene scenes[] = {
-	{ "drain", prepare_drain, find_server, end_nothing },
+	{ "drain", prepare_drain, find_holder, end_nothing },
 	{ "neighbour", prepare_neighbour, find_neighbour, end_neighbour },
 };
 

@@ -9,15 +9,44 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "workbench.h"
 
 #define START_S		30
 #define LOOK_NS		(5 * 1000 * 1000)
-#define NOBODY		65534
+#define MAX_WORKERS	64
 
-pid_t server;
+pid_t server, holder;
+
+/* Processes of the server that answer. */
+static pid_t workers[MAX_WORKERS];
+static unsigned int nr_workers;
+
+void add_worker(pid_t pid)
+{
+	if (!nr_workers)
+		holder = pid;
+	if (nr_workers < MAX_WORKERS)
+		workers[nr_workers++] = pid;
+}
+
+static uint64_t process_cpu_ns(pid_t pid)
+{
+	clockid_t clock;
+
+	return clock_getcpuclockid(pid, &clock) ? 0 : clock_ns(clock);
+}
+
+uint64_t server_cpu_ns(void)
+{
+	uint64_t sum = process_cpu_ns(server);
+
+	for (unsigned int i = 0; i < nr_workers; i++)
+		sum += process_cpu_ns(workers[i]);
+	return sum;
+}
 
 /* This process runs, and therefore has its memory, on one node. */
 void stay_on(unsigned long node)
@@ -53,12 +82,14 @@ static void run_server(const struct cell *cell)
 
 bool start_server(const struct cell *cell)
 {
-	uint64_t deadline = now_ns() + START_S * NS_OF_S;
 	const struct loader *loader = cell->service->loader;
+	uint64_t deadline;
 
 	unlink(SOCKET);
-	if (loader->prepare && !loader->prepare())
+	if ((loader->prepare && !loader->prepare()) ||
+	    (cell->service->prepare && !cell->service->prepare(cell)))
 		return false;
+	nr_workers = 0;
 	server = fork();
 	if (!server)
 		run_server(cell);
@@ -67,8 +98,10 @@ bool start_server(const struct cell *cell)
 		fail("cannot start a process: %s", strerror(errno));
 		return false;
 	}
+	holder = server;
+	deadline = now_ns() + START_S * NS_OF_S;
 	while (now_ns() < deadline) {
-		if (loader->reachable())
+		if (loader->reachable(cell))
 			return true;
 		if (waitpid(server, NULL, WNOHANG) == server) {
 			server = 0;
@@ -88,5 +121,6 @@ void end_server(void)
 		kill(server, SIGKILL);
 		waitpid(server, NULL, 0);
 	}
-	server = 0;
+	server = holder = 0;
+	nr_workers = 0;
 }

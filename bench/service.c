@@ -46,11 +46,12 @@ static const struct service redis = {
 	.loader = &by_requests,
 	.program = "/usr/bin/redis-check-rdb",
 	.argv = redis_argv,
+	.socket = SOCKET,
 	.set = redis_set,
 	.get = redis_get,
 	.head = redis_head,
-	.tail = "\r\n",
-	.stored = "+OK\r\n",
+	.tail = ANSWER("\r\n"),
+	.stored = ANSWER("+OK\r\n"),
 };
 
 static size_t memcached_set(char *text, const char *key, const char *value, size_t length)
@@ -79,13 +80,14 @@ static const struct service memcached = {
 	.loader = &by_requests,
 	.program = "/usr/bin/memcached",
 	.argv = memcached_argv,
+	.socket = SOCKET,
 	/* For root it looks for a user's name, and a guest has no list of users. */
 	.as_nobody = true,
 	.set = memcached_set,
 	.get = memcached_get,
 	.head = memcached_head,
-	.tail = "\r\nEND\r\n",
-	.stored = "STORED\r\n",
+	.tail = ANSWER("\r\nEND\r\n"),
+	.stored = ANSWER("STORED\r\n"),
 };
 
 static const struct service threads = {
@@ -95,7 +97,9 @@ static const struct service threads = {
 
 const struct service *find_service(const char *name)
 {
-	static const struct service *const services[] = { &redis, &memcached, &threads };
+	static const struct service *const services[] = {
+		&redis, &memcached, &postgres, &threads,
+	};
 
 	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)
 		if (!strcmp(services[i]->name, name))

@@ -59,8 +59,9 @@ long call_move_pages(const struct move *move, struct pages *pages, long flags)
 		nodes[i] = move->to;
 		pages->status[i] = STATUS_UNSET;
 	}
+	flags |= move->all ? MPOL_MF_MOVE_ALL : MPOL_MF_MOVE;
 	result = syscall(SYS_move_pages, (long)move->pid, pages->nr, pages->addresses, nodes,
-			 pages->status, MPOL_MF_MOVE | flags);
+			 pages->status, flags);
 	if (result < 0)
 		fail("move_pages: %s", strerror(errno));
 	free(nodes);

@@ -93,13 +93,6 @@ static void sleep_until(uint64_t ns)
 		sleep_ns(ns - now);
 }
 
-static uint64_t server_cpu_ns(void)
-{
-	clockid_t clock;
-
-	return clock_getcpuclockid(server, &clock) ? 0 : clock_ns(clock);
-}
-
 /* Of the pages that were on the node before, how many are still there, and how many moved. */
 static bool count_moved(const struct cell *cell, struct pages *pages, struct sample *sample)
 {
@@ -118,7 +111,9 @@ static bool count_moved(const struct cell *cell, struct pages *pages, struct sam
 
 static bool play(const struct cell *cell, struct sample *sample, struct span *span)
 {
-	struct move move = { cell->scene->target(), cell->from, cell->to, cell->callers };
+	struct move move = {
+		cell->scene->target(), cell->from, cell->to, cell->callers, cell->service->shared,
+	};
 	uint64_t server_ns, client_ns;
 	struct moved moved;
 
@@ -177,7 +172,9 @@ static bool repeat(const struct cell *cell, struct outcome *outcome)
 /* Brings the memory back for the next scene. */
 static bool bring_back(const struct cell *cell)
 {
-	const struct move move = { cell->scene->target(), cell->to, cell->from, RETURN_CALLERS };
+	const struct move move = {
+		cell->scene->target(), cell->to, cell->from, RETURN_CALLERS, cell->service->shared,
+	};
 	struct moved moved;
 
 	return (!cell->way->undo || cell->way->undo()) &&

@@ -43,6 +43,14 @@ struct cell {
 	int nr_knobs;
 };
 
+/* What is always the same of an answer. */
+struct answer {
+	const char *text;
+	size_t length;
+};
+
+#define ANSWER(literal)	{ literal, sizeof(literal) - 1 }
+
 /*
  * A server, and how it is spoken to: a request has a key and, to set it, a value of
  * the cell's length. Answers to good requests have a length that is known before. A
@@ -51,14 +59,21 @@ struct cell {
 struct service {
 	const char *name;
 	const struct loader *loader;
+	bool (*prepare)(const struct cell *cell);	/* before it is started; or NULL */
 	const char *program;		/* a file of the guest */
 	char *const *argv;
+	const char *socket;
 	bool as_nobody;			/* not as root */
+	bool shared;			/* several processes have its memory */
+	/* What a connection begins with, and which process it speaks to; or NULL. */
+	bool (*greet)(int fd, pid_t *pid);
+	/* That process is to have all memory of the server; or NULL. */
+	bool (*use_all)(int fd);
 	size_t (*set)(char *text, const char *key, const char *value, size_t length);
 	size_t (*get)(char *text, const char *key);
 	size_t (*head)(char *text, const char *key, size_t length);	/* before a value */
-	const char *tail;		/* behind it */
-	const char *stored;		/* the answer to a set */
+	struct answer tail;		/* behind it */
+	struct answer stored;		/* to a set */
 };
 
 #define MAX_REPS	64
@@ -71,8 +86,20 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run);
 
 const struct service *find_service(const char *name);
 
+/* postgres.c */
+#define POSTGRES_DIR	"/tmp/postgres"
+
+extern const struct service postgres;
+
 /* server.c */
+#define NOBODY	65534	/* a user, and a group */
+
 extern pid_t server;
+/* Whose memory it is: that of the server, or of one of its processes. */
+extern pid_t holder;
+
+void add_worker(pid_t pid);
+uint64_t server_cpu_ns(void);
 
 bool start_server(const struct cell *cell);
 void end_server(void);
@@ -96,7 +123,7 @@ struct loader {
 	bool (*prepare)(void);				/* before it is started */
 	void (*run)(const struct cell *cell);		/* does not return */
 
-	bool (*reachable)(void);
+	bool (*reachable)(const struct cell *cell);
 	bool (*fill)(const struct cell *cell);
 	bool (*start)(const struct cell *cell);
 	const struct load *(*end)(void);
@@ -154,6 +181,7 @@ struct move {
 	pid_t pid;
 	unsigned long from, to;
 	unsigned long callers;
+	bool all;		/* pages that others have, too */
 };
 
 struct way {

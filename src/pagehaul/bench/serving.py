@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pagehaul.bench.cell import Cell, Scene, Shape, Size
 from pagehaul.bench.experiment import Experiment
-from pagehaul.bench.machines.kinds import SERVING
+from pagehaul.bench.machines.kinds import SERVING, Kind
 from pagehaul.bench.measures.serving import MEASURE
 
 # Packages of Debian: a server of Redis is among the tools, which start none where they are
@@ -28,13 +28,18 @@ Cells = Callable[[Size], tuple[Cell, ...]]
 
 
 def experiment(
-    name: str, title: str, cells: Cells, place: int, packages: tuple[str, ...] = PACKAGES
+    name: str,
+    title: str,
+    cells: Cells,
+    place: int,
+    packages: tuple[str, ...] = PACKAGES,
+    kind: Kind = SERVING,
 ) -> Experiment:
     """Return an experiment with a server, Redis unless said otherwise, on 8 and 16 CPUs."""
     return Experiment(
         name,
         title,
-        SERVING,
+        kind,
         cells,
         place=place,
         packages=packages,
@@ -45,9 +50,12 @@ def experiment(
     )
 
 
-def drain(service: str) -> Cells:
-    """Return what makes the cells of a service whose own memory goes to another node."""
-    return _in_loops(Scene("drain", service, "migratepages", MB), _compared)
+def drain(service: str, mb: int = MB) -> Cells:
+    """Return what makes the cells of a service whose own memory goes to another node.
+
+    It has values of mb MiB, so many that it needs PAGES for them.
+    """
+    return _in_loops(Scene("drain", service, "migratepages", mb), _compared)
 
 
 def evict(service: str, way: str) -> Cells:
@@ -104,6 +112,7 @@ def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
         Cell(shape, "pagehaul", "parallel", size.cpus, scene=ours),
         Cell(shape, "pagehaul", "parallel", size.cpus, scene=unchanged),
         Cell(shape, "pagehaul", "parallel", size.cpus, settings=_half(size), scene=ours),
+        Cell(shape, "pagehaul", "parallel", size.cpus, settings=_half(size), scene=unchanged),
     )
 
 

@@ -23,14 +23,14 @@ CSS = f"""
 * {{ box-sizing: border-box; }}
 body {{ margin: 2rem auto; max-width: 76rem; padding: 0 1rem; background: var(--paper);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }}
-h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.2rem; margin-top: 1.8rem; }}
+h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.2rem; margin-top: 1.3rem; }}
 h3 {{ font-size: 1rem; margin: 1.5rem 0 .3rem; }} h4 {{ font-size: .9rem; margin: 1.2rem 0 .3rem; }}
 a {{ color: inherit; }}
 .wide {{ overflow-x: auto; max-width: 100%; width: fit-content; }}
 .wide:focus-visible {{ outline: 2px solid var(--soft); }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .85rem;
   overflow-wrap: normal; }}
-th, td {{ padding: .25rem .7rem; text-align: right; border-bottom: 1px solid var(--line);
+th, td {{ padding: .15rem .7rem; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; }}
 th {{ white-space: normal; vertical-align: bottom; }}
 th:first-child, td:first-child {{ text-align: left; }}

@@ -307,6 +307,7 @@ class _Boot:
         files = [program, *(program.with_name(name) for name in ("faultbench", "workbench"))]
         commands = map(tools.find_command, ("stress-ng", *self.place.kind.commands))
         files += [Path(command) for command in commands if command is not None]
+        files += self.place.kind.files()
         return [*files, *built.modules(self.guests.images[kernel])]
 
     def _command(self, kernel: str, guest: Guest, waits_in: Path | None) -> list[str]:

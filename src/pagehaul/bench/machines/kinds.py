@@ -3,9 +3,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pagehaul.bench.effort import Effort
-from pagehaul.bench.machines import channels
+from pagehaul.bench.machines import channels, postgres
 from pagehaul.guest.machine import Guest
 from pagehaul.kernel.built import Kernel
 
@@ -26,6 +27,7 @@ _FAULTS_MB = 1024
 
 # A node holds the server, or what its neighbour has besides, and room for what moves there.
 _SERVING_MB = 2560
+_DATABASE_MB = 4096
 
 # The caches of two dies have a CPU each besides that of the caller.
 _DIES_CPUS = 4
@@ -60,9 +62,10 @@ class Kind:
     quick and full are how often things are measured there, virtual the same for virtual time. One
     that is counting has one CPU that counts its instructions; if it counts_moves, they are those of
     the move, or of the load, and of nothing besides. program is the benchmark program that runs
-    there, and commands are those of the host that it runs. memory_mb is what a guest has in MiB, 0
-    for what there is room for; with gigantic, a large one has pages of 1 GB as well. least_cpus are
-    those that a guest has at least whose CPUs are threads of the host. shape makes a guest of so
+    there, commands are those of the host that it runs, and files those that it needs besides.
+    memory_mb is what a guest has in MiB, 0 for what there is room for; with gigantic, a large one
+    has pages of 1 GB as well. least_cpus are those that a guest has at least whose CPUs are threads
+    of the host. shape makes a guest of so
     many CPUs such a machine, and wrap a command that runs another one there, on Pagehaul's kernel.
     One that is on_host can be a real machine; why_not says what that lacks otherwise.
     """
@@ -78,6 +81,7 @@ class Kind:
     gigantic: bool = False
     least_cpus: int = 2
     commands: tuple[str, ...] = ()
+    files: Callable[[], list[Path]] = list
     shape: Callable[[Guest, int], Guest] = _as_it_is
     wrap: Callable[[Kernel, Guest, int, Sequence[str]], list[str]] | None = None
     on_host: bool = False
@@ -166,5 +170,8 @@ SERVING = Kind(
     why_not="it disturbs a machine, and needs a guest",
 )
 
-_ALL = (PARALLEL, ICOUNT, BUSY_ICOUNT, DIES, DMA, FAULTING, FAULT_ICOUNT, SERVING)
+# The same with PostgreSQL, which keeps the pages of its table in files as well.
+DATABASE = replace(SERVING, name="database", memory_mb=_DATABASE_MB, files=postgres.files)
+
+_ALL = (PARALLEL, ICOUNT, BUSY_ICOUNT, DIES, DMA, FAULTING, FAULT_ICOUNT, SERVING, DATABASE)
 KINDS = {kind.name: kind for kind in _ALL}
