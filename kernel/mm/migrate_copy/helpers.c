@@ -27,8 +27,8 @@
  * the CPU in the middle of a step delays the step until another CPU is idle.
  *
  * A helper never has more than its caller has: it takes no CPU outside of the
- * caller's cpuset, its priority is not above the caller's, and its time comes from
- * the caller's bandwidth.
+ * caller's cpuset, its priority is not above the caller's unless the work has high
+ * priority, and its time comes from the caller's bandwidth.
  */
 #include <linux/cgroup.h>
 #include <linux/completion.h>

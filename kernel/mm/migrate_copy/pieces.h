@@ -111,6 +111,7 @@ struct migrate_pieces {
  * struct migrate_range - an address range of which several CPUs take pieces
  * @mm: Whose memory it is.
  * @nodes: For queue_pages_range().
+ * @pol: Likewise: the policy that a VMA must have; NULL for any.
  * @flags: Likewise.
  * @lock: Protects what follows.
  * @next: The first address that nobody has taken.
@@ -121,6 +122,7 @@ struct migrate_pieces {
 struct migrate_range {
 	struct mm_struct *mm;
 	nodemask_t *nodes;
+	struct mempolicy *pol;
 	unsigned long flags;
 	spinlock_t lock;	/* Protects what follows */
 	unsigned long next;

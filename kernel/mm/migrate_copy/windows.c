@@ -21,6 +21,49 @@
  * the rules in "broken" are not kept by the migration.
  *
  * All of it is in debugfs, in migrate_copy/.
+ *
+ * The windows of a migration are, in the order in which a batch passes them:
+ * "unmapped" (no flush yet), "flushed", "checked" (the references, nothing
+ * copied), "copying", "copied" (the moves are next), "switching" (the
+ * references checked again, the mapping is next) and "remapping" (the page
+ * tables are next). "helping" is passed by helpers, amid a chunk. A folio that
+ * is copied when it is moved passes "checked", "copying" and "switching" then,
+ * and one of hugetlb, which has no batch, all but "flushed" and "copied".
+ *
+ * gate
+ *	After the name of a window is written, the next task that comes there
+ *	stands still. Reading waits for that, and says: window, task, CPU.
+ *	Writing "open" lets the task go on.
+ * pid
+ *	Only this process stands still, or its helpers; 0 (the default): any.
+ * skip
+ *	So many passages are let through before.
+ * timeout_ms
+ *	The gate opens by itself after so long, and reading does not wait longer.
+ * stretch, stretch_us
+ *	Names of windows in which every fourth passage takes up to so many
+ *	microseconds more.
+ * fail_copy/
+ *	Copies in batches fail as if by a machine check; see
+ *	Documentation/fault-injection/fault-injection.rst.
+ * broken
+ *	Names of rules that are not kept, so that tests can show that they see
+ *	it: "refs" (references are checked before the copy), "flush" (the TLBs
+ *	are flushed before it), "publish" (it is made before the mapping
+ *	switches), "lock" (nobody else gets the folio's lock in between),
+ *	"writable" (what is mapped again is writable only if it may be),
+ *	"signal" (who has a signal copies nevertheless), "chunk" (so does a
+ *	helper whose CPU is wanted), "gone" (what was given up is not mapped
+ *	again), "pending" (who gives up or protects memory flushes the TLBs
+ *	that the migration has yet to flush), "mapped" (between the copy and
+ *	the switch nobody has it mapped),
+ *	"failed" (a failed copy is not a copy), "mark" (a copy is for one
+ *	pass), "memfd" (memfd_pin_folios() waits for migration),
+ *	"quarantine" (nothing is moved to where DMA may still write), "held"
+ *	(nor is that free for others). Any of them loses data.
+ * counts
+ *	How often windows were passed and stretched, copies failed, and a gate
+ *	opened by itself.
  */
 #include <linux/atomic.h>
 #include <linux/debugfs.h>
@@ -111,7 +154,7 @@ static struct {
 	.wait = __WAIT_QUEUE_HEAD_INITIALIZER(gate.wait),
 };
 
-/* The files; see Documentation/admin-guide/mm/migrate_copy.rst */
+/* The files, as described above */
 static u32 gate_pid;
 static u32 gate_skip;
 static u32 gate_timeout_ms = 5000;

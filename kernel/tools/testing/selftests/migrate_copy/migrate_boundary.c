@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Machines and moments at the edge: a node that is full, a process that dies
- * while its memory moves, a machine of one node. Both kernels give the same
- * results; every byte stays right, and no memory is lost.
+ * while its memory moves, memory that another thread maps meanwhile, a machine of
+ * one node. Both kernels give the same results; every byte stays right, and no
+ * memory is lost.
  *
  * Usage: migrate_boundary [MODE]...
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,8 @@
 #define LEFT		(48 * MB)
 #define TOO_MUCH	(96 * MB)
 #define DEATHS		40
+/* How often something is mapped while a range is bound to a node. */
+#define MAPPINGS	20
 /* Pages that the kernel may keep to itself after so many deaths. */
 #define KEPT		(8 * MB / PAGE)
 
@@ -214,6 +218,67 @@ static void test_dying(const void *arg)
 		(unsigned long long)(before - after));
 }
 
+struct binder {
+	void *map;
+	size_t size;
+	int node;
+	int error;
+	bool done;
+};
+
+static void *bind_all(void *arg)
+{
+	struct binder *b = arg;
+
+	b->error = sys_mbind(b->map, b->size, MPOL_BIND, b->node, MPOL_MF_MOVE) ? errno : 0;
+	__atomic_store_n(&b->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/*
+ * While a thread binds all of a range to a node, another maps something else at the
+ * end of it, where it has no such policy: that stays where it is.
+ */
+static void test_other_mapping(const void *arg)
+{
+	enum copy_mode mode = *(const enum copy_mode *)arg;
+	const size_t size = 32 * MB, rest = 8 * MB;
+	int from, to, round;
+	char *map, *end;
+
+	mode_enter(mode);
+	nodes_find(&from, &to);
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	require(map != MAP_FAILED && !madvise(map, size, MADV_NOHUGEPAGE), "no memory");
+	end = map + size - rest;
+	require(!node_bind(from), "cannot be on node %d", from);
+	for (round = 0; round < MAPPINGS; round++) {
+		struct binder b = { .map = map, .size = size, .node = to };
+		pthread_t thread;
+
+		require(!sys_mbind(map, size, MPOL_BIND, from, MPOL_MF_MOVE | MPOL_MF_STRICT),
+			"cannot begin: %s", strerror(errno));
+		pattern_fill(map, size, round, 0, 0);
+		require(!pthread_create(&thread, NULL, bind_all, &b), "no thread");
+		while (page_node(map) != to &&
+		       !__atomic_load_n(&b.done, __ATOMIC_ACQUIRE))
+			;
+		require(mmap(end, rest, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == end &&
+			!madvise(end, rest, MADV_NOHUGEPAGE), "cannot map the end");
+		pattern_fill(end, rest, round + 1, 0, 0);
+		pthread_join(thread, NULL);
+		require(!b.error, "cannot bind all: %s", strerror(b.error));
+		require(!pages_elsewhere(map, size - rest, PAGE, to), "did not move");
+		require(!pages_elsewhere(end, rest, PAGE, from),
+			"what is mapped since has moved");
+		require(!pattern_bad(map, size - rest, round, 0, 0) &&
+			!pattern_bad(end, rest, round + 1, 0, 0), "content");
+	}
+	node_unbind();
+	munmap(map, size);
+}
+
 static void test_one_node(const void *arg)
 {
 	static const struct kind kind = {
@@ -252,6 +317,7 @@ static const struct {
 } tests[] = {
 	{ "a full node", test_full, false },
 	{ "a process that dies", test_dying, false },
+	{ "a mapping of another thread", test_other_mapping, false },
 	{ "one node", test_one_node, true },
 };
 

@@ -114,13 +114,14 @@ int files[MAX_WORKERS][NR_SLOT_KINDS];
 /* A file for O_DIRECT, and what is in it. */
 int direct;
 
-/* What stress-ng has said so far, or "". */
+/* What stress-ng has said so far, or the end of it, or "". */
 static void hogs_said(char *said, size_t size)
 {
 	FILE *file = fopen(HOGS_SAID, "r");
 	size_t length = 0;
 
 	if (file) {
+		fseek(file, -(long)size + 1, SEEK_END);
 		length = fread(said, 1, size - 1, file);
 		fclose(file);
 	}
@@ -135,6 +136,7 @@ static void hogs_said(char *said, size_t size)
  */
 static pid_t hogs_start(void)
 {
+	siginfo_t ended = { .si_pid = 0 };
 	char said[4096];
 	unsigned int i;
 	pid_t pid;
@@ -153,6 +155,10 @@ static pid_t hogs_start(void)
 	for (i = 0; i < HOGS_BEGIN_S; i++) {
 		hogs_said(said, sizeof(said));
 		if (strstr(said, HOGS_BEGUN))
+			break;
+		/* Who waits for it then tells how. */
+		if (!waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) &&
+		    ended.si_pid)
 			break;
 		sleep(1);
 	}
