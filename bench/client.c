@@ -11,6 +11,7 @@
  * that it sent. Each word of a value depends on its key, on how often that was set,
  * and on its place.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -116,7 +117,8 @@ static bool has_room(struct connection *c, unsigned int most)
 static bool flush(struct connection *c)
 {
 	while (c->out_at < c->out_end) {
-		ssize_t sent = write(c->fd, c->out + c->out_at, c->out_end - c->out_at);
+		ssize_t sent = send(c->fd, c->out + c->out_at, c->out_end - c->out_at,
+				    MSG_NOSIGNAL);
 
 		if (sent < 0 && errno == EAGAIN)
 			return true;
@@ -161,6 +163,18 @@ static size_t answer_length(const struct pending *pending)
 	       service->tail.length;
 }
 
+/* The letters of a message, which may have any bytes. */
+static const char *printable(const char *text, size_t length)
+{
+	static char shown[128];
+	size_t i;
+
+	for (i = 0; i < length && i < sizeof(shown) - 1; i++)
+		shown[i] = isprint((unsigned char)text[i]) ? text[i] : '.';
+	shown[i] = '\0';
+	return shown;
+}
+
 /* Looks at all answers that have come whole. After a wrong one nothing can be told any more. */
 static bool take_answers(struct connection *c, bool noted)
 {
@@ -177,16 +191,20 @@ static bool take_answers(struct connection *c, bool noted)
 	c->in_end += got;
 	while (c->nr_pending) {
 		struct pending *pending = &c->pending[c->first];
-		size_t length = answer_length(pending);
+		size_t length = answer_length(pending), come = c->in_end - at;
 
-		if (c->in_end - at < length)
+		if (!come)
 			break;
 		expect(pending);
-		if (memcmp(c->in + at, client.expected, length)) {
+		/* A wrong answer may be shorter, and nothing would come behind it. */
+		if (memcmp(c->in + at, client.expected, come < length ? come : length)) {
 			client.load.wrong++;
-			fail("a wrong answer for key %u: %.32s", pending->key, c->in + at);
+			fail("a wrong answer for key %u: %s", pending->key,
+			     printable(c->in + at, come));
 			return false;
 		}
+		if (come < length)
+			break;
 		client.load.checked += pending->set ? 0 : client.cell->value_bytes;
 		if (noted && !add_request(&client.load, pending->due_ns, now))
 			fail("out of memory");

@@ -13,11 +13,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,9 +31,12 @@
 #define MORE_MB		64
 /* A value, the next version of it, and what a row has besides. */
 #define ROW_BYTES	8192
+#define LEAST_BYTES	2800
 #define MOST_BYTES	4000
 
 #define BUFFER		4096
+/* It has so many seconds for what is not measured. */
+#define ANSWER_S	30
 
 static char program[PATH_MAX], make_data[PATH_MAX], buffers[64];
 
@@ -49,7 +52,8 @@ static char *const argv[] = {
 	"-c", "fsync=off", "-c", "wal_level=minimal", "-c", "max_wal_senders=0",
 	"-c", "autovacuum=off", "-c", "checkpoint_timeout=1d", "-c", "bgwriter_lru_maxpages=0",
 	"-c", "dynamic_shared_memory_type=mmap", "-c", "jit=off", "-c", "huge_pages=off",
-	"-c", "log_min_messages=warning", NULL,
+	/* A process that shares a scan with others would not map all of it. */
+	"-c", "max_parallel_workers_per_gather=0", "-c", "log_min_messages=warning", NULL,
 };
 
 static bool find_program(const char *name, char *path)
@@ -88,15 +92,15 @@ static bool prepare(const struct cell *cell)
 	pid_t pid;
 	int status;
 
-	if (cell->value_bytes > MOST_BYTES) {
-		fail("a value has at most %d bytes", MOST_BYTES);
+	if (cell->value_bytes < LEAST_BYTES || cell->value_bytes > MOST_BYTES) {
+		fail("a value has %d to %d bytes", LEAST_BYTES, MOST_BYTES);
 		return false;
 	}
 	if (!find_program("postgres", program) || !find_program("initdb", make_data) ||
 	    !have_user())
 		return false;
 	snprintf(buffers, sizeof(buffers), "shared_buffers=%luMB",
-		 cell->mb * ROW_BYTES / MOST_BYTES + MORE_MB);
+		 cell->mb * ROW_BYTES / cell->value_bytes + MORE_MB);
 	if (access(DATA, F_OK) == 0)
 		return true;
 	mkdir(POSTGRES_DIR, 0700);
@@ -243,7 +247,7 @@ static bool read_all_of(int fd, char *bytes, size_t length)
 static bool ask(int fd, const struct message *m, pid_t *pid)
 {
 	char answer[BUFFER], letter;
-	bool good = write(fd, m->text, m->length) == (ssize_t)m->length;
+	bool good = send(fd, m->text, m->length, MSG_NOSIGNAL) == (ssize_t)m->length;
 	uint32_t length, number;
 
 	do {
@@ -257,6 +261,7 @@ static bool ask(int fd, const struct message *m, pid_t *pid)
 			memcpy(&number, answer, sizeof(number));
 			*pid = ntohl(number);
 		}
+		/* It also tells what is wrong on stderr. */
 		if (letter == 'E')
 			return false;
 	} while (letter != 'Z');
@@ -285,9 +290,11 @@ static void prepare_statement(struct message *m, const char *name, const char *t
 
 static bool greet(int fd, pid_t *pid)
 {
+	struct timeval most = { .tv_sec = ANSWER_S };
 	char buffer[BUFFER];
 	struct message m = { .text = buffer };
 
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
 	add_32(&m, 0);
 	add_32(&m, 3 << 16);	/* The version */
 	add_string(&m, "user");

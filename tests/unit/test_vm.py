@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Running guests, with a pretended vng: what comes back, what is an error, what is left behind."""
 
+import os
 import re
 import threading
 import time
@@ -297,9 +298,9 @@ def test_another_thread_stops_a_guest(boot: Booted, alive: Callable[[str], bool]
     timer = threading.Timer(1, stop.set)
     timer.start()
     with pytest.raises(GuestError, match="stopped"):
-        boot("sleep 98761", stop=stop)
+        boot("sleep 98766", stop=stop)
     timer.join()
-    assert not alive("sleep 98761")
+    assert not alive("sleep 98766")
 
 
 def test_interrupt_kills_the_guest(
@@ -482,11 +483,13 @@ BOOTS = "echo Linux version 6.12; echo VFS: Unable to mount root fs on unknown-b
 def test_kvm_works_when_a_kernel_boots(
     device: None, fake_command: Fake, alive: Callable[[str], bool], script: str, works: bool
 ) -> None:
-    fake_command("qemu-system-x86_64", script)
+    # Others of these tests may run at the same time, in other processes.
+    sleep = f"sleep {os.getpid()}.98761"
+    fake_command("qemu-system-x86_64", script.replace("sleep 98761", sleep))
     started = time.monotonic()
     assert kvm.kvm_works(Path("bzImage")) is works
     assert time.monotonic() - started < 5
-    assert not alive("sleep 98761")
+    assert not alive(sleep)
 
 
 def test_kvm_is_probed_once(device: None, fake_command: Fake) -> None:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Machines and moments at the edge: a node that is full, a process that dies
- * while its memory moves, memory that another thread maps meanwhile, a machine of
+ * while its memory moves, memory that another thread maps then, a machine of
  * one node. Both kernels give the same results; every byte stays right, and no
  * memory is lost.
  *
