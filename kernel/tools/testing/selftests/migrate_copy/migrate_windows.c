@@ -78,8 +78,9 @@ static const struct act acts[] = {
 	  .stay = SOME_STAY },
 	{ "read", { &tmpfs, &tmpfs_huge, &xfs, &ext4 }, W_ALL,
 	  NULL, act_read, .stay = SOME_STAY },
+	/* What is not isolated by then is mapped twice, 16 pages at a time. */
 	{ "a fault", { &tmpfs, &tmpfs_huge, &xfs, &ext4 }, W_ALL,
-	  before_fault, act_fault, .stay = SOME_STAY },
+	  before_fault, act_fault, .hides = true, .stay = SOME_STAY },
 	{ "readahead", { &xfs, &ext4 }, W_ALL,
 	  before_readahead, act_readahead, .stay = SOME_STAY },
 	{ "write", { &tmpfs, &xfs, &ext4 }, W_ALL,
