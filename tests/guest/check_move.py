@@ -182,7 +182,7 @@ def a_full_node_is_named() -> None:
         status, result = move_pages(victim.pid, "0", "1,2")
         assert status == 0, f"{left_of(result)}"
         for region in victim.check().values():
-            assert region.wrong == 0 and 0 not in region.nodes
+            assert region.wrong == 0 and 0 not in region.nodes, f"{region}"
 
 
 def dry_run_moves_nothing() -> None:
