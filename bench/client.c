@@ -131,8 +131,8 @@ static bool flush(struct connection *c)
 	return true;
 }
 
-/* Has client.expected be the answer that is due. */
-static void expect(const struct pending *pending)
+/* Has client.expected be the answer that is due; returns its length. */
+static size_t expect(const struct pending *pending)
 {
 	const struct service *service = client.cell->service;
 	char key[KEY_CHARS + 1];
@@ -140,7 +140,7 @@ static void expect(const struct pending *pending)
 
 	if (pending->set) {
 		memcpy(client.expected, service->stored.text, service->stored.length);
-		return;
+		return service->stored.length;
 	}
 	name_key(key, pending->key);
 	length = client.cell->value_bytes;
@@ -148,19 +148,7 @@ static void expect(const struct pending *pending)
 	make_value(client.value, pending->key, pending->version);
 	memcpy(client.expected + head, client.value, length);
 	memcpy(client.expected + head + length, service->tail.text, service->tail.length);
-}
-
-/* The length of an answer, without its content. */
-static size_t answer_length(const struct pending *pending)
-{
-	const struct service *service = client.cell->service;
-	char head[HEAD_CHARS], key[KEY_CHARS + 1];
-
-	if (pending->set)
-		return service->stored.length;
-	name_key(key, pending->key);
-	return service->head(head, key, client.cell->value_bytes) + client.cell->value_bytes +
-	       service->tail.length;
+	return head + length + service->tail.length;
 }
 
 /* The letters of a message, which may have any bytes. */
@@ -191,11 +179,11 @@ static bool take_answers(struct connection *c, bool noted)
 	c->in_end += got;
 	while (c->nr_pending) {
 		struct pending *pending = &c->pending[c->first];
-		size_t length = answer_length(pending), come = c->in_end - at;
+		size_t length, come = c->in_end - at;
 
 		if (!come)
 			break;
-		expect(pending);
+		length = expect(pending);
 		/* A wrong answer may be shorter, and nothing would come behind it. */
 		if (memcmp(c->in + at, client.expected, come < length ? come : length)) {
 			client.load.wrong++;
@@ -302,6 +290,12 @@ static void *serve(void *unused)
 			break;
 	}
 	return NULL;
+}
+
+static bool prepare_service(const struct cell *cell)
+{
+	unlink(cell->service->socket);
+	return !cell->service->prepare || cell->service->prepare(cell);
 }
 
 /* Returns a socket, or -1. */
@@ -450,6 +444,7 @@ static const struct load *end_load(void)
 }
 
 const struct loader by_requests = {
+	.prepare = prepare_service,
 	.reachable = is_reachable,
 	.fill = fill_server,
 	.start = start_load,

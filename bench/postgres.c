@@ -230,19 +230,6 @@ static size_t head(char *text, const char *key, size_t length)
 
 /* --- what a connection begins with, one message after the other --- */
 
-static bool read_all_of(int fd, char *bytes, size_t length)
-{
-	while (length) {
-		ssize_t got = read(fd, bytes, length);
-
-		if (got <= 0)
-			return false;
-		bytes += got;
-		length -= got;
-	}
-	return true;
-}
-
 /* Sends a message, and reads answers until all is done; notes which process answers. */
 static bool ask(int fd, const struct message *m, pid_t *pid)
 {
@@ -251,11 +238,11 @@ static bool ask(int fd, const struct message *m, pid_t *pid)
 	uint32_t length, number;
 
 	do {
-		if (!read_all_of(fd, &letter, 1) ||
-		    !read_all_of(fd, (char *)&length, sizeof(length)))
+		if (!read_all(fd, &letter, 1) ||
+		    !read_all(fd, &length, sizeof(length)))
 			return false;
 		length = ntohl(length) - sizeof(length);
-		if (length >= sizeof(answer) || !read_all_of(fd, answer, length))
+		if (length >= sizeof(answer) || !read_all(fd, answer, length))
 			return false;
 		if (letter == 'K') {
 			memcpy(&number, answer, sizeof(number));

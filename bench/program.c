@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "program.h"
 #include "turns.h"
@@ -77,6 +78,20 @@ unsigned long parse_number(const char *text, unsigned long min, unsigned long ma
 	if (errno || end == text || *end || text[0] == '-' || value < min || value > max)
 		usage_error("%s is not a number from %lu to %lu", text, min, max);
 	return value;
+}
+
+/* Whether all of it came before the end. */
+bool read_all(int fd, void *data, size_t size)
+{
+	for (char *at = data; size;) {
+		ssize_t done = read(fd, at, size);
+
+		if (done <= 0)
+			return false;
+		at += done;
+		size -= done;
+	}
+	return true;
 }
 
 void sleep_ns(uint64_t ns)

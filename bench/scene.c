@@ -26,11 +26,6 @@ static bool prepare_drain(const struct cell *cell)
 	return start_mover(NULL);
 }
 
-static pid_t find_holder(void)
-{
-	return holder;
-}
-
 /* --- neighbour: that of a process of another cgroup does --- */
 
 static void hold_memory(const struct cell *cell, int ready)

@@ -18,7 +18,7 @@
 #define LOOK_NS		(5 * 1000 * 1000)
 #define MAX_WORKERS	64
 
-pid_t server, holder;
+pid_t server;
 
 /* Processes of the server that answer. */
 static pid_t workers[MAX_WORKERS];
@@ -26,10 +26,13 @@ static unsigned int nr_workers;
 
 void add_worker(pid_t pid)
 {
-	if (!nr_workers)
-		holder = pid;
 	if (nr_workers < MAX_WORKERS)
 		workers[nr_workers++] = pid;
+}
+
+pid_t find_holder(void)
+{
+	return nr_workers ? workers[0] : server;
 }
 
 static uint64_t process_cpu_ns(pid_t pid)
@@ -85,9 +88,7 @@ bool start_server(const struct cell *cell)
 	const struct loader *loader = cell->service->loader;
 	uint64_t deadline;
 
-	unlink(SOCKET);
-	if ((loader->prepare && !loader->prepare()) ||
-	    (cell->service->prepare && !cell->service->prepare(cell)))
+	if (!loader->prepare(cell))
 		return false;
 	nr_workers = 0;
 	server = fork();
@@ -98,7 +99,6 @@ bool start_server(const struct cell *cell)
 		fail("cannot start a process: %s", strerror(errno));
 		return false;
 	}
-	holder = server;
 	deadline = now_ns() + START_S * NS_OF_S;
 	while (now_ns() < deadline) {
 		if (loader->reachable(cell))
@@ -121,6 +121,6 @@ void end_server(void)
 		kill(server, SIGKILL);
 		waitpid(server, NULL, 0);
 	}
-	server = holder = 0;
+	server = 0;
 	nr_workers = 0;
 }

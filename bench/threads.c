@@ -147,19 +147,6 @@ static bool write_all(int fd, const void *data, size_t size)
 	return true;
 }
 
-static bool read_all(int fd, void *data, size_t size)
-{
-	for (char *at = data; size;) {
-		ssize_t done = read(fd, at, size);
-
-		if (done <= 0)
-			return false;
-		at += done;
-		size -= done;
-	}
-	return true;
-}
-
 static bool end_workers(void)
 {
 	struct told told = { 0 };
@@ -231,8 +218,9 @@ static void close_pipes(void)
 	}
 }
 
-static bool open_pipes(void)
+static bool open_pipes(const struct cell *cell)
 {
+	(void)cell;
 	close_pipes();
 	if (pipe(orders) < 0 || pipe(answers) < 0)
 		fail("cannot make a pipe: %s", strerror(errno));

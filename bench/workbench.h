@@ -82,8 +82,6 @@ struct service {
 void parse_cell(int argc, char **argv, struct cell *cell, struct run *run);
 
 /* service.c */
-#define SOCKET	"/run/workbench.sock"
-
 const struct service *find_service(const char *name);
 
 /* postgres.c */
@@ -96,7 +94,7 @@ extern const struct service postgres;
 
 extern pid_t server;
 /* Whose memory it is: that of the server, or of one of its processes. */
-extern pid_t holder;
+pid_t find_holder(void);
 
 void add_worker(pid_t pid);
 uint64_t server_cpu_ns(void);
@@ -119,10 +117,9 @@ struct load {
 };
 
 struct loader {
-	/* NULL for a server that is a program of its own: */
-	bool (*prepare)(void);				/* before it is started */
-	void (*run)(const struct cell *cell);		/* does not return */
-
+	bool (*prepare)(const struct cell *cell);	/* before the server is started */
+	/* Does not return; NULL for a server that is a program of its own. */
+	void (*run)(const struct cell *cell);
 	bool (*reachable)(const struct cell *cell);
 	bool (*fill)(const struct cell *cell);
 	bool (*start)(const struct cell *cell);

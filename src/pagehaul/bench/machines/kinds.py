@@ -65,9 +65,9 @@ class Kind:
     there, commands are those of the host that it runs, and files those that it needs besides.
     memory_mb is what a guest has in MiB, 0 for what there is room for; with gigantic, a large one
     has pages of 1 GB as well. least_cpus are those that a guest has at least whose CPUs are threads
-    of the host. shape makes a guest of so
-    many CPUs such a machine, and wrap a command that runs another one there, on Pagehaul's kernel.
-    One that is on_host can be a real machine; why_not says what that lacks otherwise.
+    of the host. shape makes a guest of so many CPUs such a machine, and wrap a command that runs
+    another one there, on Pagehaul's kernel. One that is on_host can be a real machine; why_not says
+    what that lacks otherwise.
     """
 
     name: str

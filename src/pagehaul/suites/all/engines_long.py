@@ -5,21 +5,17 @@ from pagehaul.suites.ours import OurPrograms, Part
 from pagehaul.suites.suite import Suite
 
 # 1 GB moves with each fault of an engine; and an engine is loaded and unloaded 1,000 times.
-_PARTS = (
+_WORDS = {"1 GB": "-b 1024 -c 1", "1,000 cycles": "-b 1 -c 1000"}
+
+_PARTS = tuple(
     Part(
         "migrate_engine",
-        [("pagehaul", ["-b 1024 -c 1 @MODULES@"])],
-        suite="engines-long-faults",
-        prefix="1 GB: ",
+        [("pagehaul", [f"{words} @MODULES@"])],
+        suite=f"engines-long-{number}",
+        prefix=f"{what}: ",
         timeout_s=4 * 3600.0,
-    ),
-    Part(
-        "migrate_engine",
-        [("pagehaul", ["-b 1 -c 1000 @MODULES@"])],
-        suite="engines-long-cycles",
-        prefix="1,000 cycles: ",
-        timeout_s=4 * 3600.0,
-    ),
+    )
+    for number, (what, words) in enumerate(_WORDS.items(), 1)
 )
 
 SUITE = Suite("engines-long", 155, OurPrograms(_PARTS), of_variants=True, on_request=True)
