@@ -14,19 +14,28 @@
 #define MEMS		SERVING "/cpuset.mems"
 #define MAX_BLOCKS	64
 
+/* Puts the server into a cgroup with a controller. */
+bool place_server(const char *controller)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "+%s", controller);
+	if (write_text(CGROUPS "/cgroup.subtree_control", text) == 0 &&
+	    (mkdir(SERVING, 0755) == 0 || errno == EEXIST)) {
+		snprintf(text, sizeof(text), "%d", server);
+		if (write_text(SERVING "/cgroup.procs", text) == 0)
+			return true;
+	}
+	fail("cannot put the server into a cgroup with %s: %s", controller, strerror(errno));
+	return false;
+}
+
 /* --- cpuset.mems of the server's cgroup --- */
 
 static bool prepare_cpuset(const struct cell *cell)
 {
-	char text[16];
-
 	(void)cell;
-	snprintf(text, sizeof(text), "%d", server);
-	if (write_text(CGROUPS "/cgroup.subtree_control", "+cpuset") < 0 ||
-	    (mkdir(SERVING, 0755) < 0 && errno != EEXIST) ||
-	    write_text(SERVING "/cgroup.procs", text) < 0)
-		fail("cannot put the server into a cpuset: %s", strerror(errno));
-	return !failed();
+	return place_server("cpuset");
 }
 
 static bool set_mems(const char *text)
@@ -58,7 +67,10 @@ static void end_cpuset(void)
 	write_text(MEMS, "\n");
 }
 
-const struct way by_cpuset = { "cpuset", run_cpuset, prepare_cpuset, undo_cpuset, end_cpuset };
+const struct way by_cpuset = {
+	.name = "cpuset", .run = run_cpuset, .prepare = prepare_cpuset, .undo = undo_cpuset,
+	.end = end_cpuset,
+};
 
 /* --- memory offlining --- */
 
@@ -115,5 +127,6 @@ static void end_offlining(void)
 }
 
 const struct way by_offlining = {
-	"offlining", run_offlining, prepare_offlining, undo_offlining, end_offlining,
+	.name = "offlining", .run = run_offlining, .prepare = prepare_offlining,
+	.undo = undo_offlining, .end = end_offlining,
 };

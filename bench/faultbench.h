@@ -42,10 +42,6 @@ struct sample {
 /* faults.c */
 bool fault_in(const struct load *load, struct sample *sample);
 
-/* fragment.c */
-bool fragment_node(const struct load *load);
-void drop_fragments(void);
-
 /* compile.c */
 bool compile(const struct load *load, struct sample *sample);
 

@@ -170,7 +170,7 @@ bool fault_in(const struct load *load, struct sample *sample)
 	unsigned long started = 0;
 	uint64_t latency_ns = 0, faults = 0;
 
-	if (is_compaction(load) && !fragment_node(load))
+	if (is_compaction(load) && !fragment_node(load->node, load->mb << 10, load->mlocked))
 		return false;
 	if (!prepare(load)) {
 		drop_fragments();

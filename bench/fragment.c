@@ -10,7 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "faultbench.h"
+#include "program.h"
+
+#define PAGE_BYTES	4096UL
 
 /* What stays free besides what the kernel wants to be free, for what it needs until then. */
 #define SPARE_KB	(8UL << 10)
@@ -29,15 +31,15 @@ void drop_fragments(void)
 	fill = NULL;
 }
 
-bool fragment_node(const struct load *load)
+/* What is freed has room for so many kB at least. */
+bool fragment_node(unsigned long node, unsigned long room_kb, bool mlocked)
 {
-	unsigned long kb = free_bytes(load->node) >> 10;
+	unsigned long kb = free_bytes(node) >> 10;
 	/* With less than this reclaim would begin, or the program be killed. */
-	unsigned long spare_kb = SPARE_KB + (wanted_free_bytes(load->node) >> 10);
+	unsigned long spare_kb = SPARE_KB + (wanted_free_bytes(node) >> 10);
 
-	/* Half of it is freed again, and has to have room for what is faulted in. */
-	if (kb < spare_kb + 3 * (load->mb << 10)) {
-		fail("node %lu has %lu kB free only", load->node, kb);
+	if (kb < spare_kb + 3 * room_kb) {
+		fail("node %lu has %lu kB free only", node, kb);
 		return false;
 	}
 	fill_bytes = (kb - spare_kb) << 10;
@@ -48,15 +50,17 @@ bool fragment_node(const struct load *load)
 		fail("cannot map %zu bytes", fill_bytes);
 		return false;
 	}
-	if (!bind_memory(fill, fill_bytes, load->node))
+	if (!bind_memory(fill, fill_bytes, node))
 		return false;
+	/* A child would keep what is freed here. */
+	madvise(fill, fill_bytes, MADV_DONTFORK);
 	madvise(fill, fill_bytes, MADV_NOHUGEPAGE);
 	for (size_t offset = 0; offset < fill_bytes; offset += PAGE_BYTES)
 		fill[offset] = 1;
 	for (size_t offset = 0; offset < fill_bytes; offset += 2 * PAGE_BYTES)
 		madvise(fill + offset, PAGE_BYTES, MADV_DONTNEED);
 	/* What is there, and nothing else. */
-	if (load->mlocked && syscall(SYS_mlock2, fill, fill_bytes, MLOCK_ONFAULT) < 0) {
+	if (mlocked && syscall(SYS_mlock2, fill, fill_bytes, MLOCK_ONFAULT) < 0) {
 		fail("cannot mlock: %s", strerror(errno));
 		return false;
 	}

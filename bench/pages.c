@@ -16,6 +16,7 @@
 /* Of linux/fs.h, which Debian 12 has without them. */
 #define PAGE_PRESENT	(1ULL << 3)
 #define PAGE_ZERO	(1ULL << 5)
+#define PAGE_HUGE	(1ULL << 6)
 #define REGIONS		1024
 
 struct found {
@@ -46,12 +47,25 @@ bool add_pages(struct pages *pages, void *address, size_t more)
 	return true;
 }
 
-static bool scan_mapping(int pagemap, uint64_t start, uint64_t end, struct pages *pages)
+static bool add_found(const struct found *found, struct pages *pages, struct pages *huge)
+{
+	if (!huge || !(found->categories & PAGE_HUGE))
+		return add_pages(pages, (void *)found->start,
+				 (found->end - found->start) / BASE_SIZE);
+	for (uint64_t at = found->start; at < found->end; at += HUGE_SIZE)
+		if (!add_pages(huge, (void *)at, 1))
+			return false;
+	return true;
+}
+
+static bool scan_mapping(int pagemap, uint64_t start, uint64_t end, struct pages *pages,
+			 struct pages *huge)
 {
 	static struct found found[REGIONS];
 	struct scan scan = {
 		.size = sizeof(scan), .end = end, .regions = (uintptr_t)found,
 		.nr_regions = REGIONS, .inverted = PAGE_ZERO, .wanted = PAGE_PRESENT | PAGE_ZERO,
+		.told = PAGE_HUGE,
 	};
 
 	while (start < end) {
@@ -64,8 +78,7 @@ static bool scan_mapping(int pagemap, uint64_t start, uint64_t end, struct pages
 			return false;
 		}
 		for (int i = 0; i < nr; i++)
-			if (!add_pages(pages, (void *)found[i].start,
-				       (found[i].end - found[i].start) / BASE_SIZE))
+			if (!add_found(&found[i], pages, huge))
 				return false;
 		if (scan.walk_end <= start)
 			break;
@@ -74,8 +87,11 @@ static bool scan_mapping(int pagemap, uint64_t start, uint64_t end, struct pages
 	return true;
 }
 
-/* Finds the pages of a process that are present, in the order of their addresses. */
-bool find_pages(pid_t pid, struct pages *pages)
+/*
+ * Finds the pages of a process that are present, in the order of their addresses. With
+ * @huge, which is empty, those that are mapped as a huge page are named there, by one address.
+ */
+bool find_pages(pid_t pid, struct pages *pages, struct pages *huge)
 {
 	char path[64], *line = NULL;
 	size_t size = 0;
@@ -95,7 +111,7 @@ bool find_pages(pid_t pid, struct pages *pages)
 		/* Pages of the kernel have names such as [vdso]. */
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) == 2 &&
 		    !strstr(line, "[v"))
-			scan_mapping(pagemap, start, end, pages);
+			scan_mapping(pagemap, start, end, pages, huge);
 	}
 	free(line);
 	if (maps)

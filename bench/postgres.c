@@ -38,7 +38,7 @@
 /* It has so many seconds for what is not measured. */
 #define ANSWER_S	30
 
-static char program[PATH_MAX], make_data[PATH_MAX], buffers[64];
+static char program[PATH_MAX], make_data[PATH_MAX], buffers[64], huge_pages[32];
 
 static char *const make_argv[] = {
 	make_data, "--pgdata=" DATA, "--username=postgres", "--auth=trust", "--no-sync",
@@ -51,7 +51,7 @@ static char *const argv[] = {
 	/* What is written to files takes the memory of the guest, and is not asked for. */
 	"-c", "fsync=off", "-c", "wal_level=minimal", "-c", "max_wal_senders=0",
 	"-c", "autovacuum=off", "-c", "checkpoint_timeout=1d", "-c", "bgwriter_lru_maxpages=0",
-	"-c", "dynamic_shared_memory_type=mmap", "-c", "jit=off", "-c", "huge_pages=off",
+	"-c", "dynamic_shared_memory_type=mmap", "-c", "jit=off", "-c", huge_pages,
 	/* A process that shares a scan with others would not map all of it. */
 	"-c", "max_parallel_workers_per_gather=0", "-c", "log_min_messages=warning", NULL,
 };
@@ -87,8 +87,19 @@ static bool have_user(void)
 	return !failed();
 }
 
+/* As many on either node as its memory needs, which then goes from one to the other. */
+static bool reserve_memory(const struct cell *cell, unsigned long mb)
+{
+	unsigned long folios = (mb + MORE_MB) / (HUGE_SIZE >> 20);
+
+	snprintf(huge_pages, sizeof(huge_pages), "huge_pages=%s", cell->huge ? "on" : "off");
+	return !cell->huge || (reserve_hugetlb(HUGE_SIZE >> 10, folios, cell->from) &&
+			       reserve_hugetlb(HUGE_SIZE >> 10, folios, cell->to));
+}
+
 static bool prepare(const struct cell *cell)
 {
+	unsigned long mb = cell->mb * ROW_BYTES / cell->value_bytes + MORE_MB;
 	pid_t pid;
 	int status;
 
@@ -97,10 +108,9 @@ static bool prepare(const struct cell *cell)
 		return false;
 	}
 	if (!find_program("postgres", program) || !find_program("initdb", make_data) ||
-	    !have_user())
+	    !have_user() || !reserve_memory(cell, mb))
 		return false;
-	snprintf(buffers, sizeof(buffers), "shared_buffers=%luMB",
-		 cell->mb * ROW_BYTES / cell->value_bytes + MORE_MB);
+	snprintf(buffers, sizeof(buffers), "shared_buffers=%luMB", mb);
 	if (access(DATA, F_OK) == 0)
 		return true;
 	mkdir(POSTGRES_DIR, 0700);
@@ -316,6 +326,7 @@ const struct service postgres = {
 	.argv = argv,
 	.socket = POSTGRES_DIR "/.s.PGSQL.5432",
 	.as_nobody = true,
+	.with_huge = true,
 	.shared = true,
 	.greet = greet,
 	.use_all = use_all,

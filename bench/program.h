@@ -75,8 +75,17 @@ size_t free_bytes(unsigned long node);
 size_t wanted_free_bytes(unsigned long node);
 bool node_cpus(unsigned long node, cpu_set_t *cpus);
 
+/* hugetlb.c */
+bool reserve_hugetlb(unsigned long folio_kb, unsigned long folios, unsigned long node);
+
+/* fragment.c */
+bool fragment_node(unsigned long node, unsigned long room_kb, bool mlocked);
+void drop_fragments(void);
+
 /* counters.c */
 void read_counters(struct counters *counters);
+uint64_t sum_of(const struct counters *counters, const char *prefix);
+uint64_t count_now(const char *prefix);
 void accumulate(struct counters *sum, const struct counters *before,
 		const struct counters *after);
 

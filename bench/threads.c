@@ -44,8 +44,8 @@ struct worker {
 
 /* What the program is told, and what it tells after its last step, with its requests. */
 struct order {
+	enum { FILL, START, STOP } what;
 	unsigned long rate;		/* of all threads; 0: one step after the other */
-	bool stop;
 };
 
 struct told {
@@ -170,6 +170,28 @@ static bool end_workers(void)
 	return good;
 }
 
+static bool fill_pages(void)
+{
+	for (size_t i = 0; i < work.nr_pages; i++)
+		for (size_t word = 1; word < WORDS; word++)
+			work.pages[i].words[word] = word_of(i, word);
+	return write_all(answers[1], "", 1);
+}
+
+static bool obey(const struct order *order)
+{
+	switch (order->what) {
+	case FILL:
+		return fill_pages();
+	case START:
+		start_workers(order);
+		return true;
+	case STOP:
+		return end_workers();
+	}
+	return false;
+}
+
 /* The program: has memory, and does what it is told. */
 static void __attribute__((noreturn)) work_on(const struct cell *cell)
 {
@@ -180,26 +202,20 @@ static void __attribute__((noreturn)) work_on(const struct cell *cell)
 	close(answers[0]);
 	if (!node_cpus(cell->from, &cpus))
 		_exit(EXIT_FAILURE);
-	work.nr_workers = CPU_COUNT(&cpus) < MAX_THREADS ? CPU_COUNT(&cpus) : MAX_THREADS;
+	work.nr_workers = cell->threads ? cell->threads : (unsigned int)CPU_COUNT(&cpus);
+	work.nr_workers = work.nr_workers < MAX_THREADS ? work.nr_workers : MAX_THREADS;
 	work.nr_pages = (cell->mb << 20) / BASE_SIZE;
 	work.pages = mmap(NULL, work.nr_pages * BASE_SIZE, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	work.counts = calloc(work.nr_pages, sizeof(*work.counts));
 	if (work.pages == MAP_FAILED || !work.counts)
 		_exit(EXIT_FAILURE);
-	for (size_t i = 0; i < work.nr_pages; i++)
-		for (size_t word = 1; word < WORDS; word++)
-			work.pages[i].words[word] = word_of(i, word);
 	for (unsigned int i = 0; i < work.nr_workers; i++)
 		work.workers[i].seed = i + 1;
 	if (!write_all(answers[1], "", 1))
 		_exit(EXIT_FAILURE);
-	while (read_all(orders[0], &order, sizeof(order))) {
-		if (!order.stop)
-			start_workers(&order);
-		else if (!end_workers())
-			break;
-	}
+	while (read_all(orders[0], &order, sizeof(order)) && obey(&order))
+		;
 	_exit(EXIT_FAILURE);
 }
 
@@ -227,7 +243,6 @@ static bool open_pipes(const struct cell *cell)
 	return !failed();
 }
 
-/* It has all its memory as soon as it says something. */
 static bool is_ready(const struct cell *cell)
 {
 	struct pollfd fd = { answers[0], POLLIN, 0 };
@@ -237,12 +252,6 @@ static bool is_ready(const struct cell *cell)
 	return poll(&fd, 1, 0) == 1 && fd.revents & POLLIN && read_all(answers[0], &ready, 1);
 }
 
-static bool has_memory(const struct cell *cell)
-{
-	(void)cell;
-	return true;
-}
-
 static bool give_order(const struct order *order)
 {
 	if (!write_all(orders[1], order, sizeof(*order)))
@@ -250,16 +259,29 @@ static bool give_order(const struct order *order)
 	return !failed();
 }
 
+static bool fill(const struct cell *cell)
+{
+	const struct order order = { .what = FILL };
+	char done;
+
+	(void)cell;
+	if (!give_order(&order))
+		return false;
+	if (!read_all(answers[0], &done, 1))
+		fail("the program has ended");
+	return !failed();
+}
+
 static bool start_work(const struct cell *cell)
 {
-	const struct order order = { .rate = cell->rate };
+	const struct order order = { .what = START, .rate = cell->rate };
 
 	return give_order(&order);
 }
 
 static const struct load *end_work(void)
 {
-	const struct order order = { .stop = true };
+	const struct order order = { .what = STOP };
 	struct told told;
 
 	load.nr = load.wrong = load.checked = 0;
@@ -295,7 +317,7 @@ const struct loader by_threads = {
 	.prepare = open_pipes,
 	.run = work_on,
 	.reachable = is_ready,
-	.fill = has_memory,
+	.fill = fill,
 	.start = start_work,
 	.end = end_work,
 	.cpu_ns = no_client,

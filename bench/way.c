@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * How the pages of a process are moved: by migratepages(8), by plain callers of
- * move_pages(2), or as `pagehaul move` does it. admin.c has ways that name no process.
+ * move_pages(2), or as `pagehaul move` does it. Other files have ways that name no process.
  */
 #include <errno.h>
 #include <linux/mempolicy.h>
@@ -70,15 +70,17 @@ long call_move_pages(const struct move *move, struct pages *pages, long flags)
 
 /* --- plain callers --- */
 
+/* A call for a huge page names one address of it. */
 struct part {
 	const struct move *move;
-	struct pages pages;
+	struct pages pages, huge;
 };
 
 static void *move_part(void *argument)
 {
 	struct part *part = argument;
 
+	call_move_pages(part->move, &part->huge, 0);
 	call_move_pages(part->move, &part->pages, 0);
 	return NULL;
 }
@@ -98,24 +100,28 @@ bool run_threads(void *(*run)(void *), void *parts, size_t size, unsigned long n
 	return !failed();
 }
 
+static struct pages share_of(const struct pages *pages, unsigned long number, unsigned long of)
+{
+	size_t first = pages->nr * number / of, end = pages->nr * (number + 1) / of;
+
+	return (struct pages) { pages->addresses + first, pages->status + first, end - first, 0 };
+}
+
 static bool run_callers(const struct move *move)
 {
-	struct pages pages = { .nr = 0 };
+	struct pages pages = { .nr = 0 }, huge = { .nr = 0 };
 	struct part parts[MAX_CALLERS];
-	size_t first = 0;
 
-	if (!find_pages(move->pid, &pages) || !keep_on(move->pid, &pages, move->from))
+	if (!find_pages(move->pid, &pages, &huge) || !keep_on(move->pid, &pages, move->from) ||
+	    !keep_on(move->pid, &huge, move->from))
 		return false;
-	for (unsigned long i = 0; i < move->callers; i++) {
-		size_t last = pages.nr * (i + 1) / move->callers;
-
+	for (unsigned long i = 0; i < move->callers; i++)
 		parts[i] = (struct part) {
-			move, { pages.addresses + first, pages.status + first, last - first, 0 },
+			move, share_of(&pages, i, move->callers), share_of(&huge, i, move->callers),
 		};
-		first = last;
-	}
 	run_threads(move_part, parts, sizeof(parts[0]), move->callers);
 	free_pages(&pages);
+	free_pages(&huge);
 	return !failed();
 }
 
@@ -125,6 +131,7 @@ static const struct way by_move = { .name = "move", .run = move_as_pagehaul };
 
 static const struct way *const ways[] = {
 	&by_migratepages, &by_callers, &by_move, &by_cpuset, &by_offlining,
+	&by_demotion, &by_promotion, &by_compaction,
 };
 
 const struct way *find_way(const char *name)

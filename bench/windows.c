@@ -19,7 +19,6 @@
 /* Pagehaul's kernel: several CPUs may move the pages of one call. */
 #define MOVE_MT			(1L << 15)
 
-#define HUGE_SIZE		(2UL << 20)
 #define SMALLEST_WINDOW		(8UL << 20)
 #define LARGEST_WINDOW		(256UL << 20)
 #define TRIES			3
@@ -304,7 +303,7 @@ bool move_as_pagehaul(const struct move *move)
 	};
 
 	work.frames = open_frames(move->pid, move->from);
-	if (work.frames && find_pages(move->pid, &work.pages))
+	if (work.frames && find_pages(move->pid, &work.pages, NULL))
 		move_all(&work, work.pages.nr);
 	for (int try = 0; try < TRIES && work.busy.nr && !failed(); try++) {
 		sleep_ns(pauses_ms[try] * NS_OF_MS);

@@ -49,6 +49,7 @@ struct outcome {
 };
 
 static struct cell served;	/* what the server is for */
+static int server_settings;	/* of the kernel, as long as it is there */
 
 static void end_all(void)
 {
@@ -61,6 +62,8 @@ static void end_all(void)
 	if (served.way->end)
 		served.way->end();
 	served.service = NULL;
+	server_settings = 0;
+	restore_sysfs(0);
 }
 
 static bool same_server(const struct cell *cell)
@@ -69,7 +72,8 @@ static bool same_server(const struct cell *cell)
 	       served.mb == cell->mb && served.value_bytes == cell->value_bytes &&
 	       served.connections == cell->connections && served.from == cell->from &&
 	       served.way->prepare == cell->way->prepare &&
-	       served.neighbour_mb == cell->neighbour_mb;
+	       served.neighbour_mb == cell->neighbour_mb && served.threads == cell->threads &&
+	       served.huge == cell->huge;
 }
 
 static bool provide(const struct cell *cell)
@@ -81,8 +85,10 @@ static bool provide(const struct cell *cell)
 		return false;
 	served = *cell;
 	/* The mover, which the scene starts, has to know what the way needs. */
-	return (!cell->way->prepare || cell->way->prepare(cell)) &&
-	       cell->scene->prepare(cell) && cell->service->loader->fill(cell);
+	if ((cell->way->prepare && !cell->way->prepare(cell)) || !cell->scene->prepare(cell))
+		return false;
+	server_settings = nr_settings;
+	return cell->service->loader->fill(cell);
 }
 
 static void sleep_until(uint64_t ns)
@@ -104,16 +110,25 @@ static bool count_moved(const struct cell *cell, struct pages *pages, struct sam
 	sample->moved_bytes = (before - pages->nr) * BASE_SIZE;
 	if (!before)
 		fail("no page was on node %lu", cell->from);
+	if (cell->way->counter)
+		return true;
 	if (pages->nr > before / 10)
 		fail("%zu of %zu pages did not move", pages->nr, before);
 	return !failed();
 }
 
+static struct move move_of(const struct cell *cell)
+{
+	return (struct move) {
+		.pid = cell->scene->target(), .from = cell->from, .to = cell->to,
+		.callers = cell->callers, .all = cell->service->shared,
+		.bytes = cell->amount_mb << 20,
+	};
+}
+
 static bool play(const struct cell *cell, struct sample *sample, struct span *span)
 {
-	struct move move = {
-		cell->scene->target(), cell->from, cell->to, cell->callers, cell->service->shared,
-	};
+	const struct move move = move_of(cell);
 	uint64_t server_ns, client_ns;
 	struct moved moved;
 
@@ -140,26 +155,51 @@ static bool play(const struct cell *cell, struct sample *sample, struct span *sp
 	return true;
 }
 
+/* CPUs add what they have counted to what the kernel tells once a second only. */
+static void settle_counters(const struct way *way)
+{
+	if (way->counter)
+		write_text("/proc/sys/vm/stat_refresh", "1");
+}
+
+/* What the kernel says that it has moved, if the way does not take all. */
+static bool count_told(const struct way *way, const struct counters *before,
+		       const struct counters *after, struct sample *sample)
+{
+	if (!way->counter)
+		return true;
+	sample->moved_bytes = (sum_of(after, way->counter) - sum_of(before, way->counter)) *
+			      way->counts;
+	if (!sample->moved_bytes)
+		fail("%s: nothing was moved", way->name);
+	return !failed();
+}
+
 /* Plays the scene once, while the client works. */
 static bool repeat(const struct cell *cell, struct outcome *outcome)
 {
 	struct sample *sample = &outcome->samples[outcome->nr];
 	struct counters before, after;
 	struct pages pages = { .nr = 0 };
+	const struct way *way = cell->way;
+	const struct move move = move_of(cell);
 	bool good;
 
-	if (!find_pages(cell->scene->target(), &pages) ||
+	if ((way->begin && !way->begin(&move)) || !find_pages(cell->scene->target(), &pages, NULL) ||
 	    !keep_on(cell->scene->target(), &pages, cell->from) ||
 	    !cell->service->loader->start(cell))
 		return false;
 	sleep_ns(WARM_NS);
+	settle_counters(way);
 	read_counters(&before);
 	good = play(cell, sample, &outcome->span);
+	settle_counters(way);
 	read_counters(&after);
 	outcome->load = cell->service->loader->end();
 	outcome->checked += outcome->load->checked;
 	outcome->wrong += outcome->load->wrong;
-	good = good && !failed() && count_moved(cell, &pages, sample);
+	good = good && !failed() && count_moved(cell, &pages, sample) &&
+	       count_told(way, &before, &after, sample);
 	free_pages(&pages);
 	if (!good)
 		return false;
@@ -172,10 +212,12 @@ static bool repeat(const struct cell *cell, struct outcome *outcome)
 /* Brings the memory back for the next scene. */
 static bool bring_back(const struct cell *cell)
 {
-	const struct move move = {
-		cell->scene->target(), cell->to, cell->from, RETURN_CALLERS, cell->service->shared,
-	};
+	struct move move = move_of(cell);
 	struct moved moved;
+
+	move.from = cell->to;
+	move.to = cell->from;
+	move.callers = RETURN_CALLERS;
 
 	return (!cell->way->undo || cell->way->undo()) &&
 	       run_mover(find_way("callers"), &move, &moved);
@@ -229,7 +271,7 @@ static bool run_cell(const struct cell *cell)
 	ready = provide(cell) && set_knobs(cell->knobs, cell->nr_knobs);
 	while (ready && !stop && outcome.nr < cell->reps)
 		ready = repeat(cell, &outcome) && bring_back(cell);
-	restore_sysfs(0);
+	restore_sysfs(server_settings);
 	if (stop)
 		fail("interrupted");
 	print_outcome(cell, &outcome);

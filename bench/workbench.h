@@ -14,6 +14,7 @@
 #include "waits.h"
 
 #define BASE_SIZE	4096UL
+#define HUGE_SIZE	(2UL << 20)
 #define KEY_CHARS	12
 #define NS_OF_MS	1000000ULL
 #define NS_OF_S		1000000000ULL
@@ -39,6 +40,9 @@ struct cell {
 	unsigned long from;
 	unsigned long to;
 	unsigned long neighbour_mb;
+	unsigned long amount_mb;	/* of ways that do not take all */
+	unsigned long threads;		/* of a program; 0: one for each CPU of its node */
+	bool huge;			/* its shared memory is of hugetlb pages */
 	const char *knobs[MAX_KNOBS];
 	int nr_knobs;
 };
@@ -64,6 +68,7 @@ struct service {
 	char *const *argv;
 	const char *socket;
 	bool as_nobody;			/* not as root */
+	bool with_huge;			/* can have hugetlb pages */
 	bool shared;			/* several processes have its memory */
 	/* What a connection begins with, and which process it speaks to; or NULL. */
 	bool (*greet)(int fd, pid_t *pid);
@@ -162,7 +167,7 @@ struct pages {
 };
 
 bool add_pages(struct pages *pages, void *address, size_t more);
-bool find_pages(pid_t pid, struct pages *pages);
+bool find_pages(pid_t pid, struct pages *pages, struct pages *huge);
 bool keep_on(pid_t pid, struct pages *pages, unsigned long node);
 void free_pages(struct pages *pages);
 
@@ -179,6 +184,7 @@ struct move {
 	unsigned long from, to;
 	unsigned long callers;
 	bool all;		/* pages that others have, too */
+	size_t bytes;		/* of ways that do not take all */
 };
 
 struct way {
@@ -188,6 +194,11 @@ struct way {
 	bool (*prepare)(const struct cell *cell);	/* before the server is filled */
 	bool (*undo)(void);				/* before the memory is brought back */
 	void (*end)(void);				/* when the server has ended */
+	/* Before each scene, when nobody works; or NULL. */
+	bool (*begin)(const struct move *move);
+	/* Of the kernel, which tells what was moved by steps of @counts bytes; NULL: it all was. */
+	const char *counter;
+	size_t counts;
 };
 
 /* Of a page that a call has not come to: neither a node nor an errno. */
@@ -200,6 +211,11 @@ bool run_threads(void *(*run)(void *), void *parts, size_t size, unsigned long n
 
 /* admin.c */
 extern const struct way by_cpuset, by_offlining;
+
+bool place_server(const char *controller);
+
+/* tier.c, huge.c: what the kernel moves as it sees fit */
+extern const struct way by_demotion, by_promotion, by_compaction;
 
 /* windows.c */
 bool move_as_pagehaul(const struct move *move);

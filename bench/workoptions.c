@@ -22,7 +22,9 @@ static void usage(FILE *file)
 	      "                       process in another cgroup does (drain)\n"
 	      "  -w, --way NAME       migratepages; callers: threads that call move_pages(2);\n"
 	      "                       move: the calls of `pagehaul move`; cpuset: cpuset.mems;\n"
-	      "                       offlining: memory goes offline (move)\n"
+	      "                       offlining: memory goes offline; demotion, promotion: its\n"
+	      "                       memory goes to a slower tier, or comes back; compaction:\n"
+	      "                       somebody wants huge pages where it is (move)\n"
 	      "  -c, --callers N      of the ways callers and move (1)\n"
 	      "  -b, --mb N           MiB of values in the server (512)\n"
 	      "  -v, --value-bytes N  of a value (4000)\n"
@@ -32,9 +34,12 @@ static void usage(FILE *file)
 	      "  -q, --quiet-ms N     before the scene, and after it (40)\n"
 	      "  -W, --window-ms N    from the start of the scene on, to compare ways (500)\n"
 	      "  -N, --neighbour-mb N MiB of the neighbour (512)\n"
+	      "  -a, --amount-mb N    MiB of demotion, promotion or compaction (128)\n"
+	      "  -t, --threads N      of the service threads; 0: one for each CPU of its node (0)\n"
+	      "  -H, --huge           shared memory of hugetlb pages: postgres alone has them\n"
 	      "  -r, --reps N         scenes (1)\n"
 	      "  -f, --from NODE      where the memory is (0)\n"
-	      "  -t, --to NODE        where it goes (1)\n"
+	      "  -d, --to NODE        where it goes (1)\n"
 	      "  -k, --knob NAME=TEXT as movebench\n"
 	      "  -h, --help           this text\n"
 	      "\n"
@@ -59,9 +64,12 @@ static const struct option long_options[] = {
 	{ "quiet-ms", required_argument, NULL, 'q' },
 	{ "window-ms", required_argument, NULL, 'W' },
 	{ "neighbour-mb", required_argument, NULL, 'N' },
+	{ "huge", no_argument, NULL, 'H' },
 	{ "reps", required_argument, NULL, 'r' },
 	{ "from", required_argument, NULL, 'f' },
-	{ "to", required_argument, NULL, 't' },
+	{ "amount-mb", required_argument, NULL, 'a' },
+	{ "threads", required_argument, NULL, 't' },
+	{ "to", required_argument, NULL, 'd' },
 	{ "knob", required_argument, NULL, 'k' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
@@ -102,7 +110,9 @@ static void parse_number_option(int option, struct cell *cell)
 		{ 'N', &cell->neighbour_mb, 1, 1UL << 20 },
 		{ 'r', &cell->reps, 1, MAX_REPS },
 		{ 'f', &cell->from, 0, 1023 },
-		{ 't', &cell->to, 0, 1023 },
+		{ 'a', &cell->amount_mb, 2, 1UL << 20 },
+		{ 't', &cell->threads, 0, MAX_CALLERS },
+		{ 'd', &cell->to, 0, 1023 },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -125,10 +135,10 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 		.way = find_way("move"), .mb = 512, .value_bytes = 4000, .connections = 4,
 		.sets = 20, .quiet_ms = 40, .window_ms = 500, .reps = 1,
 		.callers = 1, .to = 1,
-		.neighbour_mb = 512,
+		.neighbour_mb = 512, .amount_mb = 128,
 	};
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "p:T:ol:s:S:w:c:b:v:n:R:e:q:W:N:r:f:t:k:h",
+	while ((option = getopt_long(argc, argv, "p:T:ol:s:S:w:c:b:v:n:R:e:q:W:N:a:t:Hr:f:d:k:h",
 				     long_options, NULL)) != -1) {
 		switch (option) {
 		case 'p':
@@ -148,6 +158,9 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 		case 'w':
 			cell->way = known(find_way(optarg), optarg);
 			break;
+		case 'H':
+			cell->huge = true;
+			break;
 		case 'k':
 			add_knob(cell->knobs, &cell->nr_knobs, optarg);
 			break;
@@ -160,6 +173,8 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 	}
 	if (optind < argc)
 		usage_error("unexpected argument %s", argv[optind]);
+	if (cell->huge && !cell->service->with_huge)
+		usage_error("%s has no hugetlb pages", cell->service->name);
 	if (cell->value_bytes % 8)
 		usage_error("a value has words of 8 bytes");
 }

@@ -118,6 +118,10 @@ def test_what_needs_another_kernel_or_long_is_measured_when_it_is_named() -> Non
         "workload-memcached-drain",
         "workload-threads-drain",
         "workload-postgres-drain",
+        "workload-postgres-huge",
+        "workload-threads-demotion",
+        "workload-threads-promotion",
+        "workload-redis-compaction",
     } == {name for name, experiment in EXPERIMENTS.items() if experiment.on_request}
     assert all(e.on_request for e in EXPERIMENTS.values() if e.kernels)
 

@@ -80,8 +80,11 @@ class Scene:
     cgroup does, neighbour_mb MiB. The server has mb MiB of values and gets `rate` requests a
     second, whenever they are due, or with 0 the next ones as soon as it has answered. way is who
     moves: "migratepages", `callers` "callers" of move_pages(2), "move" with the calls of `pagehaul
-    move`, "cpuset" by cpuset.mems, or "offlining" of the memory. It is named in tables where the
-    method has another one, too.
+    move`, "cpuset" by cpuset.mems, or "offlining" of the memory; or the kernel moves amount_mb MiB
+    as it sees fit: "demotion" as an agent wants, "promotion" of what was demoted and is used, or
+    "compaction" for huge pages that somebody else wants. It is named in tables where the method
+    has another one, too. With huge, what the processes of the server share is in hugetlb pages.
+    The service "threads" has so many, with 0 one for each CPU of its node.
     """
 
     name: str
@@ -92,12 +95,21 @@ class Scene:
     rate: int = 0
     neighbour_mb: int = 0
     named: bool = False
+    huge: bool = False
+    amount_mb: int = 0
+    threads: int = 0
 
     def words(self) -> list[str]:
         """Return the options of workbench for it."""
         words = [f"--scene={self.name}", f"--service={self.service}", f"--way={self.way}"]
         words += [f"--mb={self.mb}", f"--callers={self.callers}", f"--rate={self.rate}"]
-        return words + ([f"--neighbour-mb={self.neighbour_mb}"] if self.neighbour_mb else [])
+        words += ["--huge"] if self.huge else []
+        numbers = {
+            "neighbour-mb": self.neighbour_mb,
+            "amount-mb": self.amount_mb,
+            "threads": self.threads,
+        }
+        return words + [f"--{name}={number}" for name, number in numbers.items() if number]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from pagehaul.bench.cell import Cell, Scene, Shape, Size
+from pagehaul.bench.cell import PAGE_KB, PMD_KB, Cell, Scene, Shape, Size
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines.kinds import SERVING, Kind
 from pagehaul.bench.measures.serving import MEASURE
@@ -16,6 +16,10 @@ PACKAGES = ("redis-tools", "numactl")
 # MiB of values, and base pages that the server has with all that it needs to find them.
 MB = 480
 PAGES = 131072
+_BASE = Shape(PAGE_KB, PAGES)
+
+# MiB of huge pages that another program wants.
+COMPACTED_MB = 128
 
 # As many as an administrator would start without a thought.
 PLAIN_CALLERS = 4
@@ -50,12 +54,12 @@ def experiment(
     )
 
 
-def drain(service: str, mb: int = MB) -> Cells:
+def drain(service: str, mb: int = MB, *, huge: bool = False) -> Cells:
     """Return what makes the cells of a service whose own memory goes to another node.
 
-    It has values of mb MiB, so many that it needs PAGES for them.
+    It has values of mb MiB, so many that it needs PAGES for them, or as much in hugetlb pages.
     """
-    return _in_loops(Scene("drain", service, "migratepages", mb), _compared)
+    return _in_loops(Scene("drain", service, "migratepages", mb, huge=huge), _compared)
 
 
 def evict(service: str, way: str) -> Cells:
@@ -64,6 +68,26 @@ def evict(service: str, way: str) -> Cells:
     way is "cpuset" or "offlining".
     """
     return _in_loops(Scene("drain", service, way, MB, named=True), _evicted)
+
+
+def tiers(way: str) -> Cells:
+    """Return what makes the cells of a program half of whose memory changes its tier.
+
+    way is "demotion" or "promotion". Half of the CPUs have nothing to do.
+    """
+
+    def cells(size: Size) -> tuple[Cell, ...]:
+        threads = max(1, size.cpus // 2)
+        scene = Scene("drain", "threads", way, MB, named=True, amount_mb=MB // 2, threads=threads)
+        return _in_loops(scene, _evicted)(size)
+
+    return cells
+
+
+def compaction(service: str) -> Cells:
+    """Return what makes the cells of a service while another program wants huge pages."""
+    scene = Scene("drain", service, "compaction", MB, named=True, amount_mb=COMPACTED_MB)
+    return _in_loops(scene, _evicted)
 
 
 def _in_loops(scene: Scene, make: Callable[[Scene, Size], tuple[Cell, ...]]) -> Cells:
@@ -86,7 +110,10 @@ def _half(size: Size) -> dict[str, str]:
 
 def _evicted(scene: Scene, size: Size) -> tuple[Cell, ...]:
     """Return cells that differ in the kernel alone."""
-    shape = Shape(4, PAGES)
+    shape = _BASE
+    if scene.amount_mb:
+        folio_kb = PMD_KB if scene.way == "compaction" else PAGE_KB
+        shape = Shape(folio_kb, scene.amount_mb * 1024 // folio_kb)
     return (
         Cell(shape, "vanilla", "serial", scene=scene),
         Cell(shape, "pagehaul", "serial", scene=scene),
@@ -100,7 +127,7 @@ def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
 
     Pagehaul's kernel helps the old program, too.
     """
-    shape = Shape(4, PAGES)
+    shape = Shape(PMD_KB, PAGES * PAGE_KB // PMD_KB, hugetlb=True) if scene.huge else _BASE
     callers = min(PLAIN_CALLERS, size.cpus)
     several = replace(scene, way="callers", callers=callers)
     ours = replace(scene, way="move")

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The files of a PostgreSQL, as Debian installs it, that a guest needs to make and run one."""
+"""A PostgreSQL, as Debian installs it: the files of which a guest makes one."""
 
 from pathlib import Path
 
-# Debian package, and where the programs of each version are, which are in no PATH.
+# Debian package.
 PACKAGE = "postgresql"
+
+# MiB of values. Each has a page of 8 KB of the table, with room for its next version.
+MB = 240
+
+# Where the programs of each version are, which are in no PATH, and what they read.
 _PROGRAMS = Path("/usr/lib/postgresql")
 _DATA = Path("/usr/share/postgresql")
 
-# Of a version: its programs and modules, and what they read.
+# Of a version.
 _OF_PROGRAMS = ("bin/postgres", "bin/initdb", "lib/plpgsql.so", "lib/dict_snowball.so")
 _OF_DATA = ("*", "timezonesets/*", "tsearch_data/*", "extension/plpgsql*")
 

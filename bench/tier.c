@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Two nodes as tiers of memory: what has not been used for long goes to the slower one,
+ * as an agent asks for that, and what is used there comes back.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "workbench.h"
+
+#define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
+#define RECLAIM		SERVING "/memory.reclaim"
+/* Of the kernel: pages. */
+#define DEMOTED		"vmstat.pgdemote_"
+#define PROMOTED	"vmstat.pgpromote_success"
+#define BALANCING	"/proc/sys/kernel/numa_balancing"
+#define SCANS		"/sys/kernel/debug/sched/numa_balancing/"
+
+/* A reclaim that has demoted nothing so often demotes nothing any more. */
+#define TRIES		3
+/* Of 100 pages that were demoted, those that have to come back. */
+#define ENOUGH		80
+#define LOOK_NS		(2 * NS_OF_MS)
+#define MOST_NS		(10 * NS_OF_S)
+
+static bool prepare_demotion(const struct cell *cell)
+{
+	(void)cell;
+	if (set_sysfs(DEMOTION, "true") < 0)
+		fail("cannot enable demotion: %s", strerror(errno));
+	return !failed() && place_server("memory");
+}
+
+/* The kernel looks for what has not been used, and demotes it: there is no swap. */
+static bool demote(uint64_t bytes)
+{
+	uint64_t first = count_now(DEMOTED), done = 0, before;
+	int idle = 0;
+
+	while (done < bytes && idle < TRIES) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "%lu", (unsigned long)(bytes - done));
+		/* EAGAIN: less than that could be had. */
+		if (write_text(RECLAIM, text) < 0 && errno != EAGAIN) {
+			fail("cannot reclaim memory: %s", strerror(errno));
+			return false;
+		}
+		before = done;
+		done = (count_now(DEMOTED) - first) * BASE_SIZE;
+		idle = done > before ? 0 : idle + 1;
+	}
+	if (!done)
+		fail("reclaim demoted nothing: is there a slower tier of memory?");
+	return !failed();
+}
+
+static bool run_demotion(const struct move *move)
+{
+	return demote(move->bytes);
+}
+
+const struct way by_demotion = {
+	.name = "demotion", .run = run_demotion, .counter = DEMOTED, .counts = BASE_SIZE,
+	.prepare = prepare_demotion,
+};
+
+/* --- what is used in the slower tier comes back --- */
+
+static bool prepare_promotion(const struct cell *cell)
+{
+	static const char * const settings[][2] = {
+		/* Else the kernel would look at all memory once a second or less. */
+		{ SCANS "scan_size_mb", "64" },
+		{ SCANS "scan_delay_ms", "10" },
+		{ SCANS "scan_period_min_ms", "25" },
+		{ SCANS "scan_period_max_ms", "25" },
+	};
+
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+		if (set_sysfs(settings[i][0], settings[i][1]) < 0)
+			fail("cannot set %s: %s", settings[i][0], strerror(errno));
+	return !failed() && prepare_demotion(cell);
+}
+
+/* What was there first is the oldest: the half that will be used most. */
+static bool begin_promotion(const struct move *move)
+{
+	return demote(move->bytes);
+}
+
+/* Waits until most of what was demoted has come back. */
+static bool run_promotion(const struct move *move)
+{
+	uint64_t first = count_now(PROMOTED), deadline = now_ns() + MOST_NS;
+	uint64_t wanted = move->bytes / 100 * ENOUGH / BASE_SIZE;
+
+	if (write_text(BALANCING, "2") < 0) {
+		fail("cannot set " BALANCING ": %s", strerror(errno));
+		return false;
+	}
+	while (count_now(PROMOTED) - first < wanted && now_ns() < deadline)
+		sleep_ns(LOOK_NS);
+	write_text(BALANCING, "0");
+	if (now_ns() >= deadline)
+		fail("only %lu of %lu pages were promoted",
+		     (unsigned long)(count_now(PROMOTED) - first),
+		     (unsigned long)wanted);
+	return !failed();
+}
+
+const struct way by_promotion = {
+	.name = "promotion", .begin = begin_promotion, .run = run_promotion,
+	.counter = PROMOTED, .counts = BASE_SIZE, .prepare = prepare_promotion,
+};
