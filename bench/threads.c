@@ -21,9 +21,10 @@
 #include "workbench.h"
 
 #define MAX_THREADS	64
-/* Pages of a step, and how many of 100 are hot ones. */
+/* Pages of a step. */
 #define TOUCHES		128
-#define HOT		90
+/* Room for requests of a thread, in a scene in which the log may not grow. */
+#define LOG_REQUESTS	(1UL << 18)
 
 /* Of a page that is touched: its count, and a word. */
 #define CHECKED_BYTES	(2 * sizeof(uint64_t))
@@ -41,6 +42,8 @@ struct worker {
 	uint64_t due_ns;
 	struct load load;		/* What it has done */
 };
+
+static void *hot;		/* Where the memory of the program begins: its hot half */
 
 /* What the program is told, and what it tells after its last step, with its requests. */
 struct order {
@@ -61,6 +64,7 @@ static struct {
 	struct worker workers[MAX_THREADS];
 	unsigned int nr_workers;
 	uint64_t period_ns;		/* of a thread */
+	unsigned long cold;		/* of 100 pages */
 	volatile bool enough;
 } work;
 
@@ -90,7 +94,7 @@ static void step(struct worker *worker)
 	for (int i = 0; i < TOUCHES; i++) {
 		size_t at = next_random(&worker->seed) % half;
 
-		if ((worker->seed >> 40) % 100 >= HOT)
+		if ((worker->seed >> 40) % 100 < work.cold)
 			at += half;
 		touch(worker, at * work.nr_workers + number);
 	}
@@ -192,6 +196,17 @@ static bool obey(const struct order *order)
 	return false;
 }
 
+/* Before the program is in a cgroup whose memory is reclaimed. */
+static bool keep_log(struct load *done)
+{
+	done->requests = malloc(LOG_REQUESTS * sizeof(*done->requests));
+	if (!done->requests)
+		return false;
+	memset(done->requests, 1, LOG_REQUESTS * sizeof(*done->requests));
+	done->room = LOG_REQUESTS;
+	return true;
+}
+
 /* The program: has memory, and does what it is told. */
 static void __attribute__((noreturn)) work_on(const struct cell *cell)
 {
@@ -210,9 +225,14 @@ static void __attribute__((noreturn)) work_on(const struct cell *cell)
 	work.counts = calloc(work.nr_pages, sizeof(*work.counts));
 	if (work.pages == MAP_FAILED || !work.counts)
 		_exit(EXIT_FAILURE);
-	for (unsigned int i = 0; i < work.nr_workers; i++)
+	work.cold = cell->cold;
+	for (unsigned int i = 0; i < work.nr_workers; i++) {
 		work.workers[i].seed = i + 1;
-	if (!write_all(answers[1], "", 1))
+		/* What the kernel takes is to be pages that the threads work on. */
+		if (cell->way->counter && !keep_log(&work.workers[i].load))
+			_exit(EXIT_FAILURE);
+	}
+	if (!write_all(answers[1], &work.pages, sizeof(work.pages)))
 		_exit(EXIT_FAILURE);
 	while (read_all(orders[0], &order, sizeof(order)) && obey(&order))
 		;
@@ -246,10 +266,10 @@ static bool open_pipes(const struct cell *cell)
 static bool is_ready(const struct cell *cell)
 {
 	struct pollfd fd = { answers[0], POLLIN, 0 };
-	char ready;
 
 	(void)cell;
-	return poll(&fd, 1, 0) == 1 && fd.revents & POLLIN && read_all(answers[0], &ready, 1);
+	return poll(&fd, 1, 0) == 1 && fd.revents & POLLIN &&
+	       read_all(answers[0], &hot, sizeof(hot));
 }
 
 static bool give_order(const struct order *order)
@@ -308,6 +328,11 @@ static const struct load *end_work(void)
 	return &load;
 }
 
+static void *find_hot(void)
+{
+	return hot;
+}
+
 static uint64_t no_client(void)
 {
 	return 0;
@@ -322,4 +347,5 @@ const struct loader by_threads = {
 	.end = end_work,
 	.cpu_ns = no_client,
 	.close = close_pipes,
+	.hot = find_hot,
 };

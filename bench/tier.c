@@ -21,8 +21,12 @@
 #define TRIES		3
 /* Of 100 pages that were demoted, those that have to come back. */
 #define ENOUGH		80
+/* Pages that may be busy. */
+#define FEW		64
 #define LOOK_NS		(2 * NS_OF_MS)
 #define MOST_NS		(10 * NS_OF_S)
+
+static void *hot;	/* of the program, for @begin_promotion */
 
 static bool prepare_demotion(const struct cell *cell)
 {
@@ -78,16 +82,30 @@ static bool prepare_promotion(const struct cell *cell)
 		{ SCANS "scan_period_max_ms", "25" },
 	};
 
+	if (!cell->service->loader->hot) {
+		fail("%s has no hot memory", cell->service->name);
+		return false;
+	}
+	hot = cell->service->loader->hot();
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
 		if (set_sysfs(settings[i][0], settings[i][1]) < 0)
 			fail("cannot set %s: %s", settings[i][0], strerror(errno));
-	return !failed() && prepare_demotion(cell);
+	if (!failed() && set_sysfs(DEMOTION, "true") < 0)
+		fail("cannot enable demotion: %s", strerror(errno));
+	return !failed();
 }
 
-/* What was there first is the oldest: the half that will be used most. */
+/* As if what will be used most had been cold for long. */
 static bool begin_promotion(const struct move *move)
 {
-	return demote(move->bytes);
+	struct pages pages = { .nr = 0 };
+
+	if (add_pages(&pages, hot, move->bytes / BASE_SIZE))
+		call_move_pages(move, &pages, 0);
+	if (!failed() && keep_on(move->pid, &pages, move->from) && pages.nr > FEW)
+		fail("%zu pages are not on node %lu", pages.nr, move->to);
+	free_pages(&pages);
+	return !failed();
 }
 
 /* Waits until most of what was demoted has come back. */

@@ -20,7 +20,10 @@
 
 /* After it the client has its pace. */
 #define WARM_NS		(20 * NS_OF_MS)
-/* Callers that bring the memory back; nobody measures them. */
+/*
+ * Callers that bring the memory back; nobody measures them. Of huge pages that are shared
+ * only one at a time is unmapped, and a second caller would leave what it meets.
+ */
 #define RETURN_CALLERS	8
 
 const char program_name[] = "workbench";
@@ -73,7 +76,7 @@ static bool same_server(const struct cell *cell)
 	       served.connections == cell->connections && served.from == cell->from &&
 	       served.way->prepare == cell->way->prepare &&
 	       served.neighbour_mb == cell->neighbour_mb && served.threads == cell->threads &&
-	       served.huge == cell->huge;
+	       served.cold == cell->cold && served.huge == cell->huge;
 }
 
 static bool provide(const struct cell *cell)
@@ -217,8 +220,7 @@ static bool bring_back(const struct cell *cell)
 
 	move.from = cell->to;
 	move.to = cell->from;
-	move.callers = RETURN_CALLERS;
-
+	move.callers = cell->huge ? 1 : RETURN_CALLERS;
 	return (!cell->way->undo || cell->way->undo()) &&
 	       run_mover(find_way("callers"), &move, &moved);
 }

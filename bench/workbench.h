@@ -42,6 +42,7 @@ struct cell {
 	unsigned long neighbour_mb;
 	unsigned long amount_mb;	/* of ways that do not take all */
 	unsigned long threads;		/* of a program; 0: one for each CPU of its node */
+	unsigned long cold;		/* of 100 pages that it touches: those of the second half */
 	bool huge;			/* its shared memory is of hugetlb pages */
 	const char *knobs[MAX_KNOBS];
 	int nr_knobs;
@@ -131,6 +132,7 @@ struct loader {
 	const struct load *(*end)(void);
 	uint64_t (*cpu_ns)(void);			/* of a client, so far */
 	void (*close)(void);
+	void *(*hot)(void);	/* where its memory begins that is used most; or NULL */
 };
 
 /* client.c: requests by connections; threads.c: steps of a program's own threads */

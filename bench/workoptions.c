@@ -36,6 +36,7 @@ static void usage(FILE *file)
 	      "  -N, --neighbour-mb N MiB of the neighbour (512)\n"
 	      "  -a, --amount-mb N    MiB of demotion, promotion or compaction (128)\n"
 	      "  -t, --threads N      of the service threads; 0: one for each CPU of its node (0)\n"
+	      "  -C, --cold N         of 100 pages that they touch, those of the second half (10)\n"
 	      "  -H, --huge           shared memory of hugetlb pages: postgres alone has them\n"
 	      "  -r, --reps N         scenes (1)\n"
 	      "  -f, --from NODE      where the memory is (0)\n"
@@ -69,6 +70,7 @@ static const struct option long_options[] = {
 	{ "from", required_argument, NULL, 'f' },
 	{ "amount-mb", required_argument, NULL, 'a' },
 	{ "threads", required_argument, NULL, 't' },
+	{ "cold", required_argument, NULL, 'C' },
 	{ "to", required_argument, NULL, 'd' },
 	{ "knob", required_argument, NULL, 'k' },
 	{ "help", no_argument, NULL, 'h' },
@@ -112,6 +114,7 @@ static void parse_number_option(int option, struct cell *cell)
 		{ 'f', &cell->from, 0, 1023 },
 		{ 'a', &cell->amount_mb, 2, 1UL << 20 },
 		{ 't', &cell->threads, 0, MAX_CALLERS },
+		{ 'C', &cell->cold, 0, 100 },
 		{ 'd', &cell->to, 0, 1023 },
 	};
 
@@ -135,10 +138,10 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 		.way = find_way("move"), .mb = 512, .value_bytes = 4000, .connections = 4,
 		.sets = 20, .quiet_ms = 40, .window_ms = 500, .reps = 1,
 		.callers = 1, .to = 1,
-		.neighbour_mb = 512, .amount_mb = 128,
+		.neighbour_mb = 512, .amount_mb = 128, .cold = 10,
 	};
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "p:T:ol:s:S:w:c:b:v:n:R:e:q:W:N:a:t:Hr:f:d:k:h",
+	while ((option = getopt_long(argc, argv, "p:T:ol:s:S:w:c:b:v:n:R:e:q:W:N:a:t:C:Hr:f:d:k:h",
 				     long_options, NULL)) != -1) {
 		switch (option) {
 		case 'p':

@@ -84,7 +84,8 @@ class Scene:
     as it sees fit: "demotion" as an agent wants, "promotion" of what was demoted and is used, or
     "compaction" for huge pages that somebody else wants. It is named in tables where the method
     has another one, too. With huge, what the processes of the server share is in hugetlb pages.
-    The service "threads" has so many, with 0 one for each CPU of its node.
+    The service "threads" has so many, with 0 one for each CPU of its node; `cold` of 100 pages that
+    they touch are in the second half of the memory.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Scene:
     huge: bool = False
     amount_mb: int = 0
     threads: int = 0
+    cold: int = 10
 
     def words(self) -> list[str]:
         """Return the options of workbench for it."""
@@ -109,6 +111,7 @@ class Scene:
             "amount-mb": self.amount_mb,
             "threads": self.threads,
         }
+        words += [f"--cold={self.cold}"] if self.service == "threads" else []
         return words + [f"--{name}={number}" for name, number in numbers.items() if number]
 
 
