@@ -20,7 +20,7 @@ static bool prepare_compaction(const struct cell *cell)
 	return !failed() && fragment_node(cell->from, cell->mb << 10, false);
 }
 
-/* Also after a scene, which has left whole pieces. */
+/* The server has filled pieces of the node: what is left is in pieces again. */
 static bool begin_compaction(const struct move *move)
 {
 	drop_fragments();
@@ -50,5 +50,5 @@ static bool run_compaction(const struct move *move)
 const struct way by_compaction = {
 	.name = "compaction", .begin = begin_compaction, .run = run_compaction,
 	.counter = "vmstat.thp_fault_alloc", .counts = HUGE_SIZE,
-	.prepare = prepare_compaction, .end = drop_fragments,
+	.prepare = prepare_compaction, .end = drop_fragments, .once = true,
 };

@@ -262,6 +262,15 @@ static void print_outcome(const struct cell *cell, const struct outcome *outcome
 	print_integrity(outcome->checked, outcome->wrong, &outcome->counters);
 }
 
+/* Of a way after which the next scene would find another machine. */
+static bool renew(const struct cell *cell, const struct outcome *outcome)
+{
+	if (!cell->way->once || outcome->nr == cell->reps)
+		return true;
+	end_all();
+	return provide(cell) && set_knobs(cell->knobs, cell->nr_knobs);
+}
+
 static struct outcome outcome;
 
 static bool run_cell(const struct cell *cell)
@@ -272,13 +281,13 @@ static bool run_cell(const struct cell *cell)
 	forget_failure();
 	ready = provide(cell) && set_knobs(cell->knobs, cell->nr_knobs);
 	while (ready && !stop && outcome.nr < cell->reps)
-		ready = repeat(cell, &outcome) && bring_back(cell);
+		ready = repeat(cell, &outcome) && bring_back(cell) && renew(cell, &outcome);
 	restore_sysfs(server_settings);
 	if (stop)
 		fail("interrupted");
 	print_outcome(cell, &outcome);
 	/* Nobody knows what became of the server. */
-	if (failed())
+	if (failed() || cell->way->once)
 		end_all();
 	return !failed() && !outcome.wrong;
 }

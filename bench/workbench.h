@@ -201,6 +201,8 @@ struct way {
 	/* Of the kernel, which tells what was moved by steps of @counts bytes; NULL: it all was. */
 	const char *counter;
 	size_t counts;
+	/* A scene leaves the node as the next one may not find it: each has its own server. */
+	bool once;
 };
 
 /* Of a page that a call has not come to: neither a node nor an errno. */
