@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Cells of servers that serve while memory moves: what differs is the service, and the scene."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pagehaul.bench.cell import PAGE_KB, PMD_KB, Cell, Scene, Shape, Size
@@ -28,7 +28,8 @@ COMPACTED_MB = 128
 PLAIN_CALLERS = 4
 
 # How requests come: the next one after an answer, or so many a second whatever the answers.
-LOOPS = {"closed loop": 0, "open loop": 20_000}
+CLOSED = "closed loop"
+LOOPS = {CLOSED: 0, "open loop": 20_000}
 
 # What makes the cells of an experiment.
 Cells = Callable[[Size], tuple[Cell, ...]]
@@ -77,14 +78,16 @@ def tiers(way: str) -> Cells:
     """Return what makes the cells of a program half of whose memory changes its tier.
 
     way is "demotion" or "promotion". Half of the CPUs have nothing to do, and nobody touches the
-    half of the memory that is cold: what is touched now and then is hot for the kernel.
+    half of the memory that is cold: what is touched now and then is hot for the kernel. Only busy
+    threads get promotion: the kernel looks at the memory of who runs at a tick, and all steps of
+    an open loop may lie between ticks.
     """
+    loops = LOOPS if way == "demotion" else {CLOSED: LOOPS[CLOSED]}
 
     def cells(size: Size) -> tuple[Cell, ...]:
         threads = max(1, size.cpus // 2)
         scene = Scene("drain", "threads", way, MB, named=True, threads=threads, cold=0)
-        scene = replace(scene, amount_mb=TIER_MB)
-        return _in_loops(scene, _evicted)(size)
+        return _in_loops(replace(scene, amount_mb=TIER_MB), _evicted, loops)(size)
 
     return cells
 
@@ -95,13 +98,17 @@ def compaction(service: str) -> Cells:
     return _in_loops(scene, _evicted)
 
 
-def _in_loops(scene: Scene, make: Callable[[Scene, Size], tuple[Cell, ...]]) -> Cells:
+def _in_loops(
+    scene: Scene,
+    make: Callable[[Scene, Size], tuple[Cell, ...]],
+    loops: Mapping[str, int] = LOOPS,
+) -> Cells:
     """Return what makes the cells of a scene for each way in which requests come."""
 
     def cells(size: Size) -> tuple[Cell, ...]:
         return tuple(
             MEASURE.ask(replace(cell, condition=loop))
-            for loop, rate in LOOPS.items()
+            for loop, rate in loops.items()
             for cell in make(replace(scene, rate=rate), size)
         )
 
