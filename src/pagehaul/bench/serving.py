@@ -21,7 +21,7 @@ _BASE = Shape(PAGE_KB, PAGES)
 # MiB that change their tier: less than what is cold.
 TIER_MB = 200
 
-# MiB of huge pages that another program wants.
+# MiB of huge pages that another program wants; about as much has to move for that.
 COMPACTED_MB = 128
 
 # As many as an administrator would start without a thought.
@@ -122,10 +122,7 @@ def _half(size: Size) -> dict[str, str]:
 
 def _evicted(scene: Scene, size: Size) -> tuple[Cell, ...]:
     """Return cells that differ in the kernel alone."""
-    shape = _BASE
-    if scene.amount_mb:
-        folio_kb = PMD_KB if scene.way == "compaction" else PAGE_KB
-        shape = Shape(folio_kb, scene.amount_mb * 1024 // folio_kb)
+    shape = Shape(PAGE_KB, scene.amount_mb * 1024 // PAGE_KB) if scene.amount_mb else _BASE
     return (
         Cell(shape, "vanilla", "serial", scene=scene),
         Cell(shape, "pagehaul", "serial", scene=scene),
