@@ -67,7 +67,7 @@ static bool run_demotion(const struct move *move)
 
 const struct way by_demotion = {
 	.name = "demotion", .run = run_demotion, .counter = DEMOTED, .counts = BASE_SIZE,
-	.prepare = prepare_demotion,
+	.prepare = prepare_demotion, .once = true,
 };
 
 /* --- what is used in the slower tier comes back --- */
@@ -131,4 +131,5 @@ static bool run_promotion(const struct move *move)
 const struct way by_promotion = {
 	.name = "promotion", .begin = begin_promotion, .run = run_promotion,
 	.counter = PROMOTED, .counts = BASE_SIZE, .prepare = prepare_promotion,
+	.once = true,
 };

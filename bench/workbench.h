@@ -201,7 +201,7 @@ struct way {
 	/* Of the kernel, which tells what was moved by steps of @counts bytes; NULL: it all was. */
 	const char *counter;
 	size_t counts;
-	/* A scene leaves the node as the next one may not find it: each has its own server. */
+	/* A scene leaves something behind: pieces, how old pages seem. Each has its own server. */
 	bool once;
 };
 
