@@ -391,6 +391,8 @@ static void close_connections(void)
 	free(client.versions);
 	free(client.value);
 	free(client.expected);
+	/* The next mover is not to have it. */
+	free_load(&client.load);
 	client.versions = NULL;
 	client.value = client.expected = NULL;
 }

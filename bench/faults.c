@@ -7,6 +7,7 @@
  * freed must not be done when it is allocated. For "compaction" the first byte of
  * each 2 MB is written to, and the latency of each such fault counts.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -170,6 +171,8 @@ bool fault_in(const struct load *load, struct sample *sample)
 	unsigned long started = 0;
 	uint64_t latency_ns = 0, faults = 0;
 
+	if (is_compaction(load) && set_sysfs("/proc/sys/vm/compaction_proactiveness", "0") < 0)
+		fail("cannot have nobody else compact memory: %s", strerror(errno));
 	if (is_compaction(load) && !fragment_node(load->node, load->mb << 10, load->mlocked))
 		return false;
 	if (!prepare(load)) {

@@ -52,8 +52,6 @@ bool fragment_node(unsigned long node, unsigned long room_kb, bool mlocked)
 	}
 	if (!bind_memory(fill, fill_bytes, node))
 		return false;
-	/* A child would keep what is freed here. */
-	madvise(fill, fill_bytes, MADV_DONTFORK);
 	madvise(fill, fill_bytes, MADV_NOHUGEPAGE);
 	for (size_t offset = 0; offset < fill_bytes; offset += PAGE_BYTES)
 		fill[offset] = 1;

@@ -43,6 +43,15 @@ static uint64_t used_ns(void)
 	return sum;
 }
 
+/* CPUs add what they have counted to what the kernel tells once a second only. */
+static uint64_t count_settled(const struct way *way)
+{
+	if (!way->counter)
+		return 0;
+	write_text("/proc/sys/vm/stat_refresh", "1");
+	return count_now(way->counter);
+}
+
 static void __attribute__((noreturn)) take_orders(int in, int out, const char *cgroup)
 {
 	struct order order;
@@ -51,6 +60,7 @@ static void __attribute__((noreturn)) take_orders(int in, int out, const char *c
 	if (cgroup && write_text(cgroup, "0") < 0)
 		fail("cannot enter %s: %s", cgroup, strerror(errno));
 	while (read(in, &order, sizeof(order)) == sizeof(order)) {
+		uint64_t before = count_settled(order.way);
 		struct moved moved = { .cpu_ns = used_ns(), .begin_ns = now_ns() };
 
 		mark_begin();
@@ -58,6 +68,7 @@ static void __attribute__((noreturn)) take_orders(int in, int out, const char *c
 		mark_end();
 		moved.end_ns = now_ns();
 		moved.cpu_ns = used_ns() - moved.cpu_ns;
+		moved.bytes = (count_settled(order.way) - before) * order.way->counts;
 		snprintf(moved.error, sizeof(moved.error), "%s", failure());
 		forget_failure();
 		if (write(out, &moved, sizeof(moved)) != sizeof(moved))

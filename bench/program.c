@@ -94,6 +94,19 @@ bool read_all(int fd, void *data, size_t size)
 	return true;
 }
 
+bool write_all(int fd, const void *data, size_t size)
+{
+	for (const char *at = data; size;) {
+		ssize_t done = write(fd, at, size);
+
+		if (done <= 0)
+			return false;
+		at += done;
+		size -= done;
+	}
+	return true;
+}
+
 void sleep_ns(uint64_t ns)
 {
 	const struct timespec time = { ns / 1000000000, ns % 1000000000 };

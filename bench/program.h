@@ -49,6 +49,7 @@ uint64_t now_ns(void);
 void sleep_ns(uint64_t ns);
 uint64_t mix(uint64_t x);
 bool read_all(int fd, void *data, size_t size);
+bool write_all(int fd, const void *data, size_t size);
 uint64_t next_random(uint64_t *seed);
 void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 unsigned long parse_number(const char *text, unsigned long min, unsigned long max);

@@ -26,6 +26,12 @@ bool add_request(struct load *load, uint64_t due_ns, uint64_t done_ns)
 	return true;
 }
 
+void free_load(struct load *load)
+{
+	free(load->requests);
+	*load = (struct load) { .nr = 0 };
+}
+
 /* A request that was under way for a part of the scene is one of the scene. */
 static enum phase phase_of(const struct request *request, const struct span *span)
 {

@@ -95,7 +95,7 @@ void restore_sysfs(int keep)
 	while (nr_settings > keep) {
 		nr_settings--;
 		if (write_text(settings[nr_settings].path, settings[nr_settings].original) < 0)
-			fprintf(stderr, "movebench: cannot put %s back to %s: %s\n",
+			fprintf(stderr, "%s: cannot put %s back to %s: %s\n", program_name,
 				settings[nr_settings].path, settings[nr_settings].original,
 				strerror(errno));
 	}

@@ -55,8 +55,9 @@ static bool demote(uint64_t bytes)
 		done = (count_now(DEMOTED) - first) * BASE_SIZE;
 		idle = done > before ? 0 : idle + 1;
 	}
-	if (!done)
-		fail("reclaim demoted nothing: is there a slower tier of memory?");
+	if (done < bytes / 10 * 9)
+		fail("reclaim demoted %lu of %lu bytes: is there a slower tier of memory?",
+		     (unsigned long)done, (unsigned long)bytes);
 	return !failed();
 }
 
@@ -82,16 +83,17 @@ static bool prepare_promotion(const struct cell *cell)
 		{ SCANS "scan_period_max_ms", "25" },
 	};
 
-	if (!cell->service->loader->hot) {
-		fail("%s has no hot memory", cell->service->name);
+	if (!cell->service->loader->hot || cell->amount_mb > cell->mb / 2) {
+		fail("%s has no hot memory of %lu MB", cell->service->name, cell->amount_mb);
 		return false;
 	}
 	hot = cell->service->loader->hot();
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
 		if (set_sysfs(settings[i][0], settings[i][1]) < 0)
 			fail("cannot set %s: %s", settings[i][0], strerror(errno));
-	if (!failed() && set_sysfs(DEMOTION, "true") < 0)
-		fail("cannot enable demotion: %s", strerror(errno));
+	/* Nodes are tiers, as they are on a machine that has both. */
+	if (!failed() && (set_sysfs(DEMOTION, "true") < 0 || set_sysfs(BALANCING, "0") < 0))
+		fail("cannot set demotion and balancing: %s", strerror(errno));
 	return !failed();
 }
 

@@ -74,6 +74,7 @@ static bool same_server(const struct cell *cell)
 	return served.service == cell->service && served.scene == cell->scene &&
 	       served.mb == cell->mb && served.value_bytes == cell->value_bytes &&
 	       served.connections == cell->connections && served.from == cell->from &&
+	       served.to == cell->to &&
 	       served.way->prepare == cell->way->prepare &&
 	       served.neighbour_mb == cell->neighbour_mb && served.threads == cell->threads &&
 	       served.cold == cell->cold && served.huge == cell->huge;
@@ -110,12 +111,13 @@ static bool count_moved(const struct cell *cell, struct pages *pages, struct sam
 	if (!keep_on(cell->scene->target(), pages, cell->from))
 		return false;
 	sample->left_bytes = pages->nr * BASE_SIZE;
-	sample->moved_bytes = (before - pages->nr) * BASE_SIZE;
+	if (!cell->way->counter)
+		sample->moved_bytes = (before - pages->nr) * BASE_SIZE;
 	if (!before)
 		fail("no page was on node %lu", cell->from);
-	if (cell->way->counter)
-		return true;
-	if (pages->nr > before / 10)
+	if (!sample->moved_bytes)
+		fail("nothing was moved");
+	else if (!cell->way->counter && pages->nr > before / 10)
 		fail("%zu of %zu pages did not move", pages->nr, before);
 	return !failed();
 }
@@ -151,31 +153,12 @@ static bool play(const struct cell *cell, struct sample *sample, struct span *sp
 		span->end_ns = span->window_end_ns;
 	sleep_until(span->end_ns);
 	sample->ns = moved.end_ns - moved.begin_ns;
+	sample->moved_bytes = moved.bytes;
 	sample->cpu_ns = moved.cpu_ns;
 	sample->before_ns = span->scene_ns - span->begin_ns;
 	sample->after_ns = span->end_ns - span->scene_end_ns;
 	sample->window_ns = span->window_end_ns - span->scene_ns;
 	return true;
-}
-
-/* CPUs add what they have counted to what the kernel tells once a second only. */
-static void settle_counters(const struct way *way)
-{
-	if (way->counter)
-		write_text("/proc/sys/vm/stat_refresh", "1");
-}
-
-/* What the kernel says that it has moved, if the way does not take all. */
-static bool count_told(const struct way *way, const struct counters *before,
-		       const struct counters *after, struct sample *sample)
-{
-	if (!way->counter)
-		return true;
-	sample->moved_bytes = (sum_of(after, way->counter) - sum_of(before, way->counter)) *
-			      way->counts;
-	if (!sample->moved_bytes)
-		fail("%s: nothing was moved", way->name);
-	return !failed();
 }
 
 /* Plays the scene once, while the client works. */
@@ -190,19 +173,18 @@ static bool repeat(const struct cell *cell, struct outcome *outcome)
 
 	if ((way->begin && !way->begin(&move)) || !find_pages(cell->scene->target(), &pages, NULL) ||
 	    !keep_on(cell->scene->target(), &pages, cell->from) ||
-	    !cell->service->loader->start(cell))
+	    !cell->service->loader->start(cell)) {
+		free_pages(&pages);
 		return false;
+	}
 	sleep_ns(WARM_NS);
-	settle_counters(way);
 	read_counters(&before);
 	good = play(cell, sample, &outcome->span);
-	settle_counters(way);
 	read_counters(&after);
 	outcome->load = cell->service->loader->end();
 	outcome->checked += outcome->load->checked;
 	outcome->wrong += outcome->load->wrong;
-	good = good && !failed() && count_moved(cell, &pages, sample) &&
-	       count_told(way, &before, &after, sample);
+	good = good && !failed() && count_moved(cell, &pages, sample);
 	free_pages(&pages);
 	if (!good)
 		return false;
@@ -212,17 +194,29 @@ static bool repeat(const struct cell *cell, struct outcome *outcome)
 	return true;
 }
 
-/* Brings the memory back for the next scene. */
+/* Brings the memory back for the next scene, if that has the same server. */
 static bool bring_back(const struct cell *cell)
 {
 	struct move move = move_of(cell);
+	struct pages pages = { .nr = 0 };
 	struct moved moved;
+	size_t all;
 
+	if (cell->way->undo && !cell->way->undo())
+		return false;
+	if (cell->way->once)
+		return true;
 	move.from = cell->to;
 	move.to = cell->from;
 	move.callers = cell->huge ? 1 : RETURN_CALLERS;
-	return (!cell->way->undo || cell->way->undo()) &&
-	       run_mover(find_way("callers"), &move, &moved);
+	if (!run_mover(find_way("callers"), &move, &moved) ||
+	    !find_pages(move.pid, &pages, NULL))
+		return false;
+	all = pages.nr;
+	if (keep_on(move.pid, &pages, move.to) && pages.nr < all - all / 10)
+		fail("only %zu of %zu pages have come back", pages.nr, all);
+	free_pages(&pages);
+	return !failed();
 }
 
 static void print_field(const char *name, const struct outcome *outcome, size_t offset)

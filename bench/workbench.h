@@ -83,6 +83,7 @@ struct service {
 };
 
 #define MAX_REPS	64
+#define MAX_THREADS	64	/* of a program */
 
 /* workoptions.c */
 void parse_cell(int argc, char **argv, struct cell *cell, struct run *run);
@@ -156,6 +157,7 @@ struct seen {
 };
 
 bool add_request(struct load *load, uint64_t due_ns, uint64_t done_ns);
+void free_load(struct load *load);
 void look_at(const struct load *load, const struct span *span, struct seen *seen,
 	     uint64_t *done);
 void print_seen(const struct seen *seen);
@@ -229,6 +231,7 @@ struct moved {
 	bool good;
 	uint64_t begin_ns, end_ns;
 	uint64_t cpu_ns;
+	uint64_t bytes;		/* as the kernel tells it, of a way with a counter */
 	char error[128];
 };
 

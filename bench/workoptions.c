@@ -113,7 +113,7 @@ static void parse_number_option(int option, struct cell *cell)
 		{ 'r', &cell->reps, 1, MAX_REPS },
 		{ 'f', &cell->from, 0, 1023 },
 		{ 'a', &cell->amount_mb, 2, 1UL << 20 },
-		{ 't', &cell->threads, 0, MAX_CALLERS },
+		{ 't', &cell->threads, 0, MAX_THREADS },
 		{ 'C', &cell->cold, 0, 100 },
 		{ 'd', &cell->to, 0, 1023 },
 	};
