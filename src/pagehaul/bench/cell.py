@@ -80,10 +80,10 @@ class Scene:
     cgroup does, neighbour_mb MiB. The server has mb MiB of values and gets `rate` requests a
     second, whenever they are due, or with 0 the next ones as soon as it has answered. way is who
     moves: "migratepages", `callers` "callers" of move_pages(2), "move" with the calls of `pagehaul
-    move`, "cpuset" by cpuset.mems, or "offlining" of the memory; or the kernel moves amount_mb MiB
-    as it sees fit: "demotion" as an agent wants, "promotion" of what was demoted and is used, or
-    "compaction" for huge pages that somebody else wants. It is named in tables where the method
-    has another one, too. With huge, what the processes of the server share is in hugetlb pages.
+    move`, "cpuset" by cpuset.mems, or "offlining" of the memory; or the kernel moves what it sees
+    fit: "demotion" of amount_mb MiB as an agent wants, "promotion" of as many that are used in a
+    slower tier, or "compaction" until somebody can have as many in huge pages. It is named in
+    tables where the method has another one, too. With huge, what the processes of the server share is in hugetlb pages.
     The service "threads" has so many, with 0 one for each CPU of its node; `cold` of 100 pages that
     they touch are in the second half of the memory.
     """

@@ -18,10 +18,10 @@ MB = 480
 PAGES = 131072
 _BASE = Shape(PAGE_KB, PAGES)
 
-# MiB that change their tier: less than what is cold.
+# MiB that change their tier: less than either half of the values, the hot one and the cold one.
 TIER_MB = 200
 
-# MiB of huge pages that another program wants; about as much has to move for that.
+# MiB of huge pages that another program wants. How much moves for that, the kernel decides.
 COMPACTED_MB = 128
 
 # As many as an administrator would start without a thought.
@@ -75,7 +75,7 @@ def evict(service: str, way: str) -> Cells:
 
 
 def tiers(way: str) -> Cells:
-    """Return what makes the cells of a program half of whose memory changes its tier.
+    """Return what makes the cells of a program part of whose memory changes its tier.
 
     way is "demotion" or "promotion". Half of the CPUs have nothing to do, and nobody touches the
     half of the memory that is cold: what is touched now and then is hot for the kernel. Only busy
@@ -116,7 +116,10 @@ def _in_loops(
 
 
 def _half(size: Size) -> dict[str, str]:
-    """Let as many help as another node has CPUs: those of the server's node stay free for it."""
+    """Let as many help as there are CPUs besides those that the server may need.
+
+    With two nodes these are the CPUs of the other one.
+    """
     return {"max_helpers": str(max(1, size.cpus // 2))}
 
 

@@ -20,6 +20,7 @@ from pagehaul.bench.view import Course, View
 from pagehaul.errors import PagehaulError
 
 # Who moves the memory, by the method.
+_PARTLY = ("demotion", "promotion", "compaction")
 _WAYS = {"serial": "migratepages", "callers": "plain callers", "parallel": "pagehaul move"}
 
 
@@ -150,6 +151,13 @@ def _without_way(row: Row) -> Column:
     return without(column, [item for item in column.settings if item[0] == "by"])
 
 
+def _left(row: Row, serving: Serving) -> dict[str, str]:
+    """Return the cell of what stayed; none where only part of it was to move."""
+    if row.settings.get("by") in _PARTLY:
+        return {}
+    return {"left, MB": f"{serving.left_bytes / (1 << 20):,.1f}"}
+
+
 def _rates(serving: Serving) -> str:
     phases = (serving.before, serving.during, serving.window)
     return " / ".join(f"{each.per_second / 1000:,.1f}" if each else "-" for each in phases)
@@ -174,7 +182,7 @@ def _table(part: Part) -> Table:
                 "1000 requests/s": _rates(serving),
                 **_times(row, find_baseline(row, rows)),
                 "CPU, ms": " + ".join(f"{ns / 1e6:,.0f}" for ns in cpu),
-                "left, MB": f"{serving.left_bytes / (1 << 20):,.1f}",
+                **_left(row, serving),
             }
         )
     caption = (
@@ -184,7 +192,7 @@ def _table(part: Part) -> Table:
         "which begins with the scene and is as long for all. Latency in microseconds, of requests "
         "of the window (and by vanilla's; lower is better) and, for 99.9%, of those of the scene; "
         "in an open loop from when a request was due. CPU: time of who moved the "
-        "memory, of those that helped, of the server and of the client during the scene. left: "
+        "memory or waited for that, of those that helped, of the server and of the client during the scene. left: "
         f"what was on the old node before and after. {captions.ran_on(part)}"
     )
     return table_of(captions.title(part), caption, lines)
