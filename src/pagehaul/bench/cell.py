@@ -83,9 +83,9 @@ class Scene:
     move`, "cpuset" by cpuset.mems, or "offlining" of the memory; or the kernel moves what it sees
     fit: "demotion" of amount_mb MiB as an agent wants, "promotion" of as many that are used in a
     slower tier, or "compaction" until somebody can have as many in huge pages. It is named in
-    tables where the method has another one, too. With huge, what the processes of the server share is in hugetlb pages.
-    The service "threads" has so many, with 0 one for each CPU of its node; `cold` of 100 pages that
-    they touch are in the second half of the memory.
+    tables where the method has another one, too. With huge, what the processes of the server share
+    is in hugetlb pages. The service "threads" has so many, with 0 one for each CPU of its node;
+    `cold` of 100 pages that they touch are in the second half of the memory.
     """
 
     name: str

@@ -191,8 +191,8 @@ def _table(part: Part) -> Table:
         "others by vanilla's. Requests a second before the scene, during it, and in the window, "
         "which begins with the scene and is as long for all. Latency in microseconds, of requests "
         "of the window (and by vanilla's; lower is better) and, for 99.9%, of those of the scene; "
-        "in an open loop from when a request was due. CPU: time of who moved the "
-        "memory or waited for that, of those that helped, of the server and of the client during the scene. left: "
+        "in an open loop from when a request was due. CPU: time of who moved the memory or waited "
+        "for that, of those that helped, of the server and of the client during the scene. left: "
         f"what was on the old node before and after. {captions.ran_on(part)}"
     )
     return table_of(captions.title(part), caption, lines)
