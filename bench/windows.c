@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What `pagehaul move` does, for guests without Python: the same calls in the same
- * order, for windows of the same size, see src/pagehaul/move/relocate.py. Only the time
+ * order, for windows of the same size, see src/pagehaul/move/relocate.py: of huge pages
+ * that are mapped as such one address, of others what has to be tried. Only the time
  * that Python takes between them is not there.
  */
 #include <errno.h>
@@ -288,6 +289,28 @@ static bool move_all(struct work *work, size_t total)
 	return run_threads(move_windows, each, sizeof(each[0]), callers);
 }
 
+/* Of huge pages that are mapped as such one address is named. Keeps those that are busy. */
+static void move_huge(const struct work *work, struct pages *huge)
+{
+	const struct move *move = work->move;
+	size_t most = LARGEST_WINDOW / HUGE_SIZE, arrived = 0;
+
+	for (size_t first = 0; first < huge->nr && !failed(); first += most) {
+		struct pages part = { huge->addresses + first, huge->status + first, most, 0 };
+
+		if (part.nr > huge->nr - first)
+			part.nr = huge->nr - first;
+		if (call_move_pages(move, &part, work->flags))
+			continue;
+		for (size_t i = 0; i < part.nr; i++)
+			arrived += part.status[i] == (int)move->to;
+	}
+	if (arrived == huge->nr)
+		huge->nr = 0;
+	else
+		keep_on(move->pid, huge, move->from);
+}
+
 static bool is_helped(pid_t pid)
 {
 	return syscall(SYS_move_pages, (long)pid, 0UL, NULL, NULL, NULL,
@@ -301,12 +324,17 @@ bool move_as_pagehaul(const struct move *move)
 		.move = move, .flags = is_helped(move->pid) ? MOVE_MT : 0,
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 	};
+	struct pages huge = { .nr = 0 };
 
 	work.frames = open_frames(move->pid, move->from);
-	if (work.frames && find_pages(move->pid, &work.pages, NULL))
+	if (work.frames && find_pages(move->pid, &work.pages, &huge) &&
+	    keep_on(move->pid, &huge, move->from)) {
+		move_huge(&work, &huge);
 		move_all(&work, work.pages.nr);
-	for (int try = 0; try < TRIES && work.busy.nr && !failed(); try++) {
+	}
+	for (int try = 0; try < TRIES && work.busy.nr + huge.nr && !failed(); try++) {
 		sleep_ns(pauses_ms[try] * NS_OF_MS);
+		move_huge(&work, &huge);
 		free_pages(&work.pages);
 		work.pages = work.busy;
 		work.busy = (struct pages) { .nr = 0 };
@@ -314,6 +342,7 @@ bool move_as_pagehaul(const struct move *move)
 	}
 	free_pages(&work.pages);
 	free_pages(&work.busy);
+	free_pages(&huge);
 	close_frames(work.frames);
 	return !failed();
 }
