@@ -27,7 +27,7 @@ _FAULTS_MB = 1024
 
 # A node holds the server, or what its neighbour has besides, and room for what moves there.
 _SERVING_MB = 2560
-_DATABASE_MB = _FRAGMENTED_MB = 4096
+_DATABASE_MB = 4096
 
 # The caches of two dies have a CPU each besides that of the caller.
 _DIES_CPUS = 4
@@ -173,12 +173,10 @@ SERVING = Kind(
 # The same with CPUs on the first node alone, and slower memory on the other.
 TIERED = replace(SERVING, name="tiered", shape=_with_dies, least_cpus=_DIES_CPUS)
 
-# The same with room for memory in pieces.
-FRAGMENTED = replace(SERVING, name="fragmented", memory_mb=_FRAGMENTED_MB)
-
-# The same with PostgreSQL, which keeps the pages of its table in files as well.
+# The same with PostgreSQL, which keeps the pages of its table in files as well, or with room for
+# memory in pieces.
 DATABASE = replace(SERVING, name="database", memory_mb=_DATABASE_MB, files=postgres.files)
 
 _MOVING = (PARALLEL, ICOUNT, BUSY_ICOUNT, DIES, DMA)
-_SERVERS = (SERVING, TIERED, FRAGMENTED, DATABASE)
+_SERVERS = (SERVING, TIERED, DATABASE)
 KINDS = {kind.name: kind for kind in (*_MOVING, FAULTING, FAULT_ICOUNT, *_SERVERS)}
