@@ -59,7 +59,8 @@ def looker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "main.c").write_text(PROGRAM)
     program = directory / "look"
     words = ["-O2", "-std=gnu11", "-D_GNU_SOURCE", "-pthread", "-static", f"-DPAGES={PAGES}"]
-    command = ["gcc", *words, f"-I{REPO / 'bench'}", "-o", program, directory / "main.c"]
+    sources = [directory / "main.c", REPO / "bench/hugetlb.c"]
+    command = ["gcc", *words, f"-I{REPO / 'bench'}", "-o", program, *sources]
     subprocess.run(command, check=True)
     return program
 

@@ -23,14 +23,14 @@ CSS = f"""
 * {{ box-sizing: border-box; }}
 body {{ margin: 2rem auto; max-width: 76rem; padding: 0 1rem; background: var(--paper);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }}
-h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.2rem; margin-top: 1.3rem; }}
+h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.2rem; margin: 1.1rem 0 .5rem; }}
 h3 {{ font-size: 1rem; margin: 1.5rem 0 .3rem; }} h4 {{ font-size: .9rem; margin: 1.2rem 0 .3rem; }}
 a {{ color: inherit; }}
 .wide {{ overflow-x: auto; max-width: 100%; width: fit-content; }}
 .wide:focus-visible {{ outline: 2px solid var(--soft); }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .85rem;
   overflow-wrap: normal; }}
-th, td {{ padding: .15rem .7rem; text-align: right; border-bottom: 1px solid var(--line);
+th, td {{ padding: .1rem .7rem; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; }}
 th {{ white-space: normal; vertical-align: bottom; }}
 th:first-child, td:first-child {{ text-align: left; }}
@@ -55,7 +55,7 @@ svg {{ color: var(--ink); }}
 .room .grid {{ stroke: var(--line); }} .room .one {{ stroke-width: 1.5; }}
 .room .solid {{ stroke-width: 2; }} .room .dash {{ stroke-width: 1.5; stroke-dasharray: 5 3; }}
 .room .range {{ stroke-width: 5; opacity: .3; }} .room .leader {{ opacity: .4; }}
-details {{ margin: .25rem 0; }} summary {{ cursor: pointer; font-weight: bold; }}
+details {{ margin: .15rem 0; }} summary {{ cursor: pointer; font-weight: bold; }}
 @media (max-width: 600px) {{ body {{ margin: 1rem auto; }}
   td.long {{ min-width: 9rem; }} }}
 @media print {{ body {{ max-width: none; margin: 0; font-size: 10pt; }}

@@ -19,6 +19,10 @@ TITLE = "Pagehaul: page migration, measured"
 # The picture at the top of the page, if one of them was measured.
 _BEST = ("scaling", "folio-count", "folio-size")
 
+# Experiments with real programs: many, and each with a long table.
+_WORK = "workload-"
+_OF_WORK = "Real programs while memory moves"
+
 _ABOVE = "Its picture is at the top of the page."
 
 
@@ -109,7 +113,9 @@ class _Run:
                 parts.append(html_table(answer, "h2", notes))
             elif mine:
                 parts.append(f"<h2>{question}</h2>")
-            parts += [part.html(notes, part is shown) for part in mine]
+            work = [part for part in mine if part.experiment.startswith(_WORK)]
+            parts += [part.html(notes, part is shown) for part in mine if part not in work]
+            parts += _folded(_OF_WORK, [part.html(notes, part is shown) for part in work])
         return [*parts, *_profiles(self.results)]
 
     def _picture(self) -> _Part | None:
@@ -117,6 +123,13 @@ class _Run:
         drawn = [part for part in self.parts if part.plot]
         best = [part for name in _BEST for part in drawn if part.experiment == name]
         return next(iter([*best, *drawn]), None)
+
+
+def _folded(title: str, parts: list[str]) -> list[str]:
+    """Return parts of the page within one that is folded, if they are several."""
+    if len(parts) < 2:
+        return parts
+    return [f"<details><summary>{title}</summary>", *parts, "</details>"]
 
 
 def _profiles(results: Results) -> list[str]:
