@@ -90,24 +90,17 @@ void read_counters(struct counters *counters)
 	read_interrupts(counters);
 }
 
-/* The sum of the counters whose names begin with @prefix. */
-uint64_t sum_of(const struct counters *counters, const char *prefix)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < counters->nr; i++)
-		if (!strncmp(counters->entry[i].name, prefix, strlen(prefix)))
-			sum += counters->entry[i].value;
-	return sum;
-}
-
-/* The same of those that /proc/vmstat has now. */
+/* The sum of the counters of /proc/vmstat whose names begin with @prefix. */
 uint64_t count_now(const char *prefix)
 {
 	struct counters counters = { .nr = 0 };
+	uint64_t sum = 0;
 
 	read_vmstat(&counters);
-	return sum_of(&counters, prefix);
+	for (int i = 0; i < counters.nr; i++)
+		if (!strncmp(counters.entry[i].name, prefix, strlen(prefix)))
+			sum += counters.entry[i].value;
+	return sum;
 }
 
 /* Adds what happened between two readings to @sum, which starts empty. */

@@ -84,12 +84,7 @@ static bool begin_compaction(const struct move *move)
 
 static bool run_compaction(const struct move *move)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%lu/compact", move->from);
-	if (write_text(path, "1") < 0)
-		fail("cannot compact node %lu: %s", move->from, strerror(errno));
-	return !failed();
+	return compact_node(move->from);
 }
 
 /* Has the huge pages, and gives them back. */

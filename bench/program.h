@@ -76,6 +76,13 @@ size_t free_bytes(unsigned long node);
 size_t wanted_free_bytes(unsigned long node);
 bool node_cpus(unsigned long node, cpu_set_t *cpus);
 
+/* asked.c */
+#define BALANCING		"/proc/sys/kernel/numa_balancing"
+
+bool enable_demotion(void);
+bool set_balancing(const char *mode);
+bool compact_node(unsigned long node);
+
 /* hugetlb.c */
 bool reserve_hugetlb(unsigned long folio_kb, unsigned long folios, unsigned long node);
 
@@ -85,7 +92,6 @@ void drop_fragments(void);
 
 /* counters.c */
 void read_counters(struct counters *counters);
-uint64_t sum_of(const struct counters *counters, const char *prefix);
 uint64_t count_now(const char *prefix);
 void accumulate(struct counters *sum, const struct counters *before,
 		const struct counters *after);

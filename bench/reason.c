@@ -24,9 +24,6 @@
 
 #define CGROUPS			"/sys/fs/cgroup"
 #define CGROUP			CGROUPS "/movebench"
-#define NODES			"/sys/devices/system/node"
-#define BALANCING		"/proc/sys/kernel/numa_balancing"
-#define BALANCING_DEBUG		"/sys/kernel/debug/sched/numa_balancing"
 /* What a node that is filled up keeps free. */
 #define FREE_BYTES		(32UL << 20)
 /* A move that has made no progress so often makes none any more. */
@@ -151,11 +148,7 @@ static uint64_t move_by_cpuset(const struct cell *cell)
 static bool prepare_demotion(const struct cell *cell)
 {
 	(void)cell;
-	if (set_sysfs("/sys/kernel/mm/numa/demotion_enabled", "true") < 0) {
-		fail("cannot enable demotion: %s", strerror(errno));
-		return false;
-	}
-	return enter_cgroup();
+	return enable_demotion() && enter_cgroup();
 }
 
 /* Bytes of the region that are not on @node. */
@@ -203,39 +196,16 @@ static uint64_t move_by_demotion(const struct cell *cell)
 
 /* --- promotion and NUMA balancing: memory that a CPU of another node uses --- */
 
-static bool prepare_balancing(const char *mode)
-{
-	static const char * const settings[][2] = {
-		/* A scan of less is allowed to be more frequent: waiting for it takes CPU time. */
-		{ BALANCING_DEBUG "/scan_size_mb", "64" },
-		{ BALANCING_DEBUG "/scan_delay_ms", "10" },
-		{ BALANCING_DEBUG "/scan_period_min_ms", "25" },
-		{ BALANCING_DEBUG "/scan_period_max_ms", "25" },
-	};
-
-	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
-		if (set_sysfs(settings[i][0], settings[i][1]) < 0) {
-			fail("cannot set %s: %s", settings[i][0], strerror(errno));
-			return false;
-		}
-	}
-	if (set_sysfs(BALANCING, mode) < 0) {
-		fail("cannot set %s: %s", BALANCING, strerror(errno));
-		return false;
-	}
-	return true;
-}
-
 static bool prepare_promotion(const struct cell *cell)
 {
 	(void)cell;
-	return prepare_balancing("2");
+	return set_balancing("2");
 }
 
 static bool prepare_numa_balancing(const struct cell *cell)
 {
 	(void)cell;
-	return prepare_balancing("1");
+	return set_balancing("1");
 }
 
 /*
@@ -287,14 +257,6 @@ static void drop_filler(void)
 	filler = NULL;
 	free(kept);
 	kept = NULL;
-}
-
-static bool compact_node(unsigned long node)
-{
-	char path[sizeof(NODES) + 40];
-
-	snprintf(path, sizeof(path), NODES "/node%lu/compact", node);
-	return set(path, "1");
 }
 
 struct frame {

@@ -9,13 +9,10 @@
 
 #include "workbench.h"
 
-#define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
 #define RECLAIM		SERVING "/memory.reclaim"
 /* Of the kernel: pages. */
 #define DEMOTED		"vmstat.pgdemote_"
 #define PROMOTED	"vmstat.pgpromote_success"
-#define BALANCING	"/proc/sys/kernel/numa_balancing"
-#define SCANS		"/sys/kernel/debug/sched/numa_balancing/"
 
 /* A reclaim that has demoted nothing so often demotes nothing any more. */
 #define TRIES		3
@@ -31,9 +28,7 @@ static void *hot;	/* of the program, for @begin_promotion */
 static bool prepare_demotion(const struct cell *cell)
 {
 	(void)cell;
-	if (set_sysfs(DEMOTION, "true") < 0)
-		fail("cannot enable demotion: %s", strerror(errno));
-	return !failed() && place_server("memory");
+	return enable_demotion() && place_server("memory");
 }
 
 /* The kernel looks for what has not been used, and demotes it: there is no swap. */
@@ -75,26 +70,13 @@ const struct way by_demotion = {
 
 static bool prepare_promotion(const struct cell *cell)
 {
-	static const char * const settings[][2] = {
-		/* Else the kernel would look at all memory once a second or less. */
-		{ SCANS "scan_size_mb", "64" },
-		{ SCANS "scan_delay_ms", "10" },
-		{ SCANS "scan_period_min_ms", "25" },
-		{ SCANS "scan_period_max_ms", "25" },
-	};
-
 	if (!cell->service->loader->hot || cell->amount_mb > cell->mb / 2) {
 		fail("%s has no hot memory of %lu MB", cell->service->name, cell->amount_mb);
 		return false;
 	}
 	hot = cell->service->loader->hot();
-	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
-		if (set_sysfs(settings[i][0], settings[i][1]) < 0)
-			fail("cannot set %s: %s", settings[i][0], strerror(errno));
 	/* Nodes are tiers, as they are on a machine that has both. */
-	if (!failed() && (set_sysfs(DEMOTION, "true") < 0 || set_sysfs(BALANCING, "0") < 0))
-		fail("cannot set demotion and balancing: %s", strerror(errno));
-	return !failed();
+	return enable_demotion() && set_balancing("0");
 }
 
 /* As if what will be used most had been cold for long. */

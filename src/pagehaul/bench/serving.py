@@ -86,8 +86,10 @@ def tiers(way: str) -> Cells:
 
     def cells(size: Size) -> tuple[Cell, ...]:
         threads = max(1, size.cpus // 2)
-        scene = Scene("drain", "threads", way, MB, named=True, threads=threads, cold=0)
-        return _in_loops(replace(scene, amount_mb=TIER_MB), _evicted, loops)(size)
+        scene = Scene(
+            "drain", "threads", way, MB, named=True, amount_mb=TIER_MB, threads=threads, cold=0
+        )
+        return _in_loops(scene, _evicted, loops)(size)
 
     return cells
 

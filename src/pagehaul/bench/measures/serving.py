@@ -19,7 +19,7 @@ from pagehaul.bench.table_cells import case_cells, throughput, times_cells
 from pagehaul.bench.view import Course, View
 from pagehaul.errors import PagehaulError
 
-# Who moves the memory, by the method.
+# Who moves only part of the memory, and who moves it by the method.
 _PARTLY = ("demotion", "promotion", "compaction")
 _WAYS = {"serial": "migratepages", "callers": "plain callers", "parallel": "pagehaul move"}
 
