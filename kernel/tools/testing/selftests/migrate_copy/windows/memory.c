@@ -3,6 +3,7 @@
  * Memory that fails, or goes.
  */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -116,32 +117,18 @@ static bool block_can_go(uint64_t block)
 }
 
 /*
- * Fill the destination up to a block that is wanted, from which what is moved there
- * will come: what is taken before is taken here.
+ * Fill on, from *filled, until what comes is of a block that is wanted; false if there
+ * is none.
  */
-static void fill_up_to(struct scene *s, bool (*wanted)(uint64_t block),
-		       const char *otherwise)
+static bool fill_on(struct scene *s, size_t *filled, bool (*wanted)(uint64_t block))
 {
-	uint64_t block, last = UINT64_MAX, per_block = block_pages();
+	uint64_t block, last = UINT64_MAX;
 	bool can_go = false;
-	size_t i, run = 0;
-	int to = s->from;
+	size_t run = 0;
 
-	/* Such memory may be on the first node only: from the second one, then. */
-	move_all(s, s->to);
-	s->from = s->to;
-	s->to = to;
-	if (!per_block)
-		skip("no memory blocks");
-	s->map = mmap(NULL, FILL_SIZE, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	require(s->map != MAP_FAILED &&
-		!sys_mbind(s->map, FILL_SIZE, MPOL_BIND, to, 0),
-		"cannot bind to the node");
-	madvise(s->map, FILL_SIZE, MADV_NOHUGEPAGE);
-	for (i = 0; i < FILL_SIZE; i += PAGE) {
-		s->map[i] = 1;
-		block = page_pfn(s->map + i) / per_block;
+	for (; *filled < FILL_SIZE; *filled += PAGE) {
+		s->map[*filled] = 1;
+		block = page_pfn(s->map + *filled) / block_pages();
 		if (block != last) {
 			can_go = wanted(block);
 			run = 0;
@@ -151,10 +138,50 @@ static void fill_up_to(struct scene *s, bool (*wanted)(uint64_t block),
 		/* Less may have been what lay about, a page here and there. */
 		if (can_go && run >= FILL_RUN) {
 			s->other = block;
-			return;
+			return true;
 		}
 	}
-	skip("%s", otherwise);
+	return false;
+}
+
+/*
+ * Fill the destination up to a block that is wanted, from which what is moved there
+ * will come: what is taken before is taken here. Each CPU that may move something has
+ * pages of its own, which it takes first.
+ */
+static void fill_up_to(struct scene *s, bool (*wanted)(uint64_t block),
+		       const char *otherwise)
+{
+	int to = s->from, cpu = 0, agreed = 0, last;
+	cpu_set_t all, one;
+	size_t filled = 0;
+
+	/* Such memory may be on the first node only: from the second one, then. */
+	move_all(s, s->to);
+	s->from = s->to;
+	s->to = to;
+	if (!block_pages())
+		skip("no memory blocks");
+	s->map = mmap(NULL, FILL_SIZE, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	require(s->map != MAP_FAILED &&
+		!sys_mbind(s->map, FILL_SIZE, MPOL_BIND, to, 0),
+		"cannot bind to the node");
+	madvise(s->map, FILL_SIZE, MADV_NOHUGEPAGE);
+	require(!sched_getaffinity(0, sizeof(all), &all), "which CPUs are there?");
+	for (; agreed < CPU_COUNT(&all); cpu = (cpu + 1) % CPU_SETSIZE) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		require(!sched_setaffinity(0, sizeof(one), &one),
+			"cannot run on CPU %d", cpu);
+		last = s->other;
+		if (!fill_on(s, &filled, wanted))
+			skip("%s", otherwise);
+		agreed = s->other == last ? agreed + 1 : 1;
+	}
+	sched_setaffinity(0, sizeof(all), &all);
 }
 
 void before_offline(struct scene *s)
@@ -165,7 +192,8 @@ void before_offline(struct scene *s)
 
 /*
  * While the migration stands its destinations cannot go, and the block with them.
- * Once it is over, that must not last.
+ * Once it is over, that must not last. What is isolated only has none yet: the block
+ * goes before it is looked for.
  */
 void act_offline(struct scene *s)
 {
@@ -175,7 +203,7 @@ void act_offline(struct scene *s)
 
 	block_path(path, sizeof(path), s->other, "state");
 	/* They are locked. If none is there, it is about other memory. */
-	if (!block_has(s->other, KPF_LOCKED))
+	if (!(BIT(s->window) & W_ISOLATED) && !block_has(s->other, KPF_LOCKED))
 		s->unlucky = true;
 	/* It gives up, or waits. */
 	err = file_write(path, "offline");

@@ -203,17 +203,20 @@ void act_limit(struct scene *s)
 
 /*
  * The first CPU cannot go. Whose CPU is to go gets another one: a helper does if
- * the mover is on the first.
+ * the mover is on the first. Nobody else stays there: while the mover waits for the
+ * helper it may keep that CPU, and who looks for the helper would find the gate open.
  */
 void before_cpu_offline(struct scene *s)
 {
-	bool helper = BIT(s->window) & W_HELPING;
 	cpu_set_t cpus;
 	int cpu;
 
+	if (BIT(s->window) & W_HELPING) {
+		s->on_first = true;
+		return;
+	}
 	CPU_ZERO(&cpus);
-	for (cpu = !helper; cpu < (helper ? 1 : sysconf(_SC_NPROCESSORS_CONF));
-	     cpu++)
+	for (cpu = 1; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++)
 		CPU_SET(cpu, &cpus);
 	require(!sched_setaffinity(0, sizeof(cpus), &cpus), "cannot move: %s",
 		strerror(errno));

@@ -89,6 +89,7 @@ struct act;
  * @victim: the process whose memory moves; 0 for this one
  * @mover: the process that moves it, or 0 if a thread of this one does
  * @flags: of move_pages
+ * @on_first: the mover, if a thread, stays on the first CPU
  */
 struct scene {
 	const struct act *act;
@@ -111,6 +112,7 @@ struct scene {
 	pid_t victim;
 	pid_t mover;
 	int flags;
+	bool on_first;
 	pthread_t thread;
 	char where[64];
 };
