@@ -504,6 +504,8 @@ int main(int argc, char **argv)
 	mkdir(CGROUP "/cpuset", 0755);
 	file_write(DEMOTION, "1");
 	file_write("/proc/sys/kernel/numa_balancing", "1");
+	/* As it is by default: here the kernel may move what it likes. */
+	file_write(PROACTIVENESS, "20");
 	/* What kills a process by a signal that leaves a core is told, with its registers. */
 	file_write("/proc/sys/kernel/print-fatal-signals", "1");
 	/* By default it takes up to a minute to look at a process again. */

@@ -336,7 +336,13 @@ void hugetlb_path(char *path, size_t size, size_t folio, int node,
 /* Allow anonymous folios of one size only, or of none (0); or skip the test. */
 void thp_only(size_t folio);
 
-/* Make a place for what is mounted; remember what is restored at exit. */
+/* Of the kernel's own compaction, 0 to 100. */
+#define PROACTIVENESS	"/proc/sys/vm/compaction_proactiveness"
+
+/*
+ * Make a place for what is mounted, and see to it that only the tests move memory;
+ * remember what is restored at exit.
+ */
 void test_environment(void);
 
 #endif /* _MIGRATE_TEST_H */

@@ -146,7 +146,7 @@ void test_environment(void)
 		KNOB_DIR "/priority", KNOB_DIR "/batch_pages",
 		MT_PAGE_COPY, KSM_DIR "/run",
 		KSM_DIR "/pages_to_scan", KSM_DIR "/sleep_millisecs",
-		PCP_FRACTION,
+		PCP_FRACTION, PROACTIVENESS,
 	};
 	size_t folio, largest = thp_largest();
 	char path[128];
@@ -175,6 +175,8 @@ void test_environment(void)
 	 * neither found by compaction nor handed out to other CPUs.
 	 */
 	file_write(PCP_FRACTION, "1000");
+	/* Nobody else moves anything: a page that is on its way is on no node. */
+	file_write(PROACTIVENESS, "0");
 	atexit(restore);
 }
 
