@@ -188,8 +188,8 @@ static void helper_be_itself(struct migrate_copy_helper *me)
  */
 bool migrate_copy_may_help(const struct migrate_copy_work *work)
 {
-	return !need_resched() &&
-	       (work->highpri || helper_test_any_cpu() || single_task_running());
+	return helper_test_any_cpu() ||
+	       (!need_resched() && (work->highpri || single_task_running()));
 }
 
 /*

@@ -347,7 +347,7 @@ extern unsigned int migrate_copy_parallel_batches;
 /**
  * struct migrate_copy_test - what the KUnit tests change
  * @fail_page: The source page whose copy is to fail, or NULL.
- * @any_cpu: Offer jobs to busy CPUs too.
+ * @any_cpu: Offer jobs to busy CPUs too, and helpers make way for nobody.
  * @no_spin: Sleep at once when a helper is in the middle of a chunk.
  */
 struct migrate_copy_test {
