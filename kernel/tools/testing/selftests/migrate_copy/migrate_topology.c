@@ -224,16 +224,6 @@ static void find_topology(void)
 	node_unbind();
 }
 
-static void pin(pid_t pid, int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	require(!sched_setaffinity(pid, sizeof(set), &set), "cannot run on %d",
-		cpu);
-}
-
 /* What the tracepoints have recorded. */
 static struct {
 	int nr_wakes;
@@ -472,7 +462,7 @@ static void test_order(const void *arg)
 		max = ORDER_HELPERS;
 	mode_enter(MODE_PARALLEL);
 	knob("placement", arg);
-	pin(0, caller);
+	cpu_pin(0, caller);
 	region_make(&r, &base_pages, nodes[0], false);
 	trace_start();
 
@@ -653,7 +643,7 @@ static void move_pinned(const void *arg)
 
 	for (cpu = 0; !allowed[cpu]; cpu++)
 		;
-	pin(0, cpu);
+	cpu_pin(0, cpu);
 	move_within(arg);
 }
 
@@ -738,7 +728,7 @@ static pid_t hog_start(int cpu, bool realtime, struct turns *turns)
 		return pid;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	pin(0, cpu);
+	cpu_pin(0, cpu);
 	if ((realtime && sched_setscheduler(0, SCHED_FIFO, &param)) ||
 	    write(ready[1], &byte, 1) != 1)
 		_exit(1);
@@ -794,7 +784,7 @@ static void beside_hog(const void *arg)
 	pid_t hog;
 	int helps;
 
-	pin(0, caller);
+	cpu_pin(0, caller);
 	region_make_own(&r, kind);
 	if (kind_is_hugetlb(kind)) {
 		mode_enter(MODE_THREADS);
@@ -872,7 +862,7 @@ static void test_asked(const void *arg)
 	mode_enter(MODE_THREADS);
 	/* What helpers cost is not the question. */
 	knob("min_helper_kb", "0");
-	pin(0, cpu_list[0]);
+	cpu_pin(0, cpu_list[0]);
 	region_make_own(&r, kind);
 	trace_start();
 	for (i = 0; i < ARRAY_SIZE(askers); i++) {
@@ -924,7 +914,7 @@ static void test_tables(const void *arg)
 		skip("a page table has more pages than a batch");
 	mode_enter(MODE_PARALLEL);
 	knob("batch_pages", "2048");
-	pin(0, cpu_list[0]);
+	cpu_pin(0, cpu_list[0]);
 	region_make_own(&r, &many_pages);
 	start = r.map + TABLE_FIRST * PAGE;
 	size = r.size - (TABLE_FIRST + TABLE_LEFT) * PAGE;
@@ -1051,7 +1041,7 @@ static void beside_turns(const void *arg)
 
 	require(turns != MAP_FAILED, "no memory");
 	mode_enter(MODE_PARALLEL);
-	pin(0, cpu_list[0]);
+	cpu_pin(0, cpu_list[0]);
 	region_make_own(&r, &base_pages);
 	teams_of(1);
 	trace_start();
@@ -1118,7 +1108,7 @@ static void beside_comer(const void *arg)
 	require(turns != MAP_FAILED, "no memory");
 	mode_enter(MODE_PARALLEL);
 	knob("priority", "normal");
-	pin(0, cpu_list[0]);
+	cpu_pin(0, cpu_list[0]);
 	region_make_own(&r, &long_pages);
 	teams_of(1);
 	hog = hog_start(cpu_list[1], false, turns);
@@ -1228,7 +1218,7 @@ static void test_nearest(const void *arg)
 			far = nodes[i];
 	}
 	mode_enter(MODE_PARALLEL);
-	pin(0, caller);
+	cpu_pin(0, caller);
 	region_make_own(&r, &many_pages);
 	trace_start();
 	for (i = 0; i < ARRAY_SIZE(nearest); i++) {
@@ -1474,7 +1464,7 @@ static void test_realtime_caller(const void *arg)
 	if (nr_cpus < 2 || nr_nodes < 2)
 		skip("needs two CPUs and two nodes with memory");
 	mode_enter(MODE_PARALLEL);
-	pin(0, cpu_list[0]);
+	cpu_pin(0, cpu_list[0]);
 	region_make_own(&r, &base_pages);
 	teams_of(nr_cpus - 1);
 	trace_start();

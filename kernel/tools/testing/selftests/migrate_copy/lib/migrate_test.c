@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -202,6 +203,16 @@ int file_write_number(const char *path, uint64_t value)
 
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
 	return file_write(path, text);
+}
+
+void cpu_pin(pid_t pid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	require(!sched_setaffinity(pid, sizeof(set), &set), "cannot run on %d",
+		cpu);
 }
 
 int cpu_set_online(int cpu, bool online)

@@ -128,6 +128,8 @@ char *node_map_free(int node, size_t *size);
 bool file_exists(const char *path);
 /* 0, or a negative errno. */
 int cpu_set_online(int cpu, bool online);
+/* A task, or with 0 the calling thread, runs on this CPU only. */
+void cpu_pin(pid_t pid, int cpu);
 /*
  * A suspend to idle that goes no further than freezing all tasks but the caller,
  * and thaws them at once. -ENOENT if the kernel has no test for that, -EBUSY if a

@@ -122,15 +122,16 @@ static bool block_can_go(uint64_t block)
  */
 static bool fill_on(struct scene *s, size_t *filled, bool (*wanted)(uint64_t block))
 {
-	uint64_t block, last = UINT64_MAX;
+	uint64_t block, last = UINT64_MAX, per_block = block_pages();
 	bool can_go = false;
 	size_t run = 0;
 
 	for (; *filled < FILL_SIZE; *filled += PAGE) {
 		s->map[*filled] = 1;
-		block = page_pfn(s->map + *filled) / block_pages();
+		block = page_pfn(s->map + *filled) / per_block;
 		if (block != last) {
-			can_go = wanted(block);
+			/* That of the CPU before is. */
+			can_go = (int)block == s->other || wanted(block);
 			run = 0;
 		}
 		last = block;
@@ -153,7 +154,7 @@ static void fill_up_to(struct scene *s, bool (*wanted)(uint64_t block),
 		       const char *otherwise)
 {
 	int to = s->from, cpu = 0, agreed = 0, last;
-	cpu_set_t all, one;
+	cpu_set_t all;
 	size_t filled = 0;
 
 	/* Such memory may be on the first node only: from the second one, then. */
@@ -172,10 +173,7 @@ static void fill_up_to(struct scene *s, bool (*wanted)(uint64_t block),
 	for (; agreed < CPU_COUNT(&all); cpu = (cpu + 1) % CPU_SETSIZE) {
 		if (!CPU_ISSET(cpu, &all))
 			continue;
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		require(!sched_setaffinity(0, sizeof(one), &one),
-			"cannot run on CPU %d", cpu);
+		cpu_pin(0, cpu);
 		last = s->other;
 		if (!fill_on(s, &filled, wanted))
 			skip("%s", otherwise);

@@ -247,12 +247,9 @@ static void mover_moves(struct scene *s)
 void *mover_main(void *arg)
 {
 	struct scene *s = arg;
-	cpu_set_t first;
 
-	CPU_ZERO(&first);
-	CPU_SET(0, &first);
-	require(!s->on_first || !sched_setaffinity(0, sizeof(first), &first),
-		"cannot stay on the first CPU: %s", strerror(errno));
+	if (s->on_first)
+		cpu_pin(0, 0);
 	mover_moves(s);
 	s->over = true;
 	return NULL;

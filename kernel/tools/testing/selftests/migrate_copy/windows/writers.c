@@ -409,11 +409,8 @@ static void store(uint64_t value)
 static void *stale_main(void *unused)
 {
 	uint64_t mine = 0, seen;
-	cpu_set_t cpus;
 
-	CPU_ZERO(&cpus);
-	CPU_SET(stale.cpu, &cpus);
-	sched_setaffinity(0, sizeof(cpus), &cpus);
+	cpu_pin(0, stale.cpu);
 	if (sigsetjmp(stale.denied, 1))
 		return unused;
 	store(0);
