@@ -32,7 +32,11 @@ unsigned int migrate_copy_parallel_batches = 1;
 #define NR_REASONS	(MR_DAMON + 1)
 #define ALL_REASONS	GENMASK(NR_REASONS - 1, 0)
 
-unsigned long migrate_copy_reasons = ALL_REASONS;
+/*
+ * Compaction migrates 32 pages at a time: too little to be worth waking helpers,
+ * whose CPU time programs miss.
+ */
+unsigned long migrate_copy_reasons = ALL_REASONS & ~BIT(MR_COMPACTION);
 
 static const char * const placement_names[] = {
 	[MIGRATE_COPY_SPREAD]	= "spread",

@@ -1061,11 +1061,14 @@ static void test_reasons(const void *arg)
 		"\n", " ", "dem", "demotion2", "damon,nothing", "all none", "1",
 	};
 	char all[512] = "";
+	/* Compaction is the first of them. */
+	const char *default_reasons = all + strlen("compaction ");
 	size_t i, len = 0;
 
 	for (i = 0; i < ARRAY_SIZE(names); i++)
 		len += snprintf(all + len, sizeof(all) - len, "%s%s",
 				i ? " " : "", names[i]);
+	require(reasons_are(default_reasons), "default");
 	require(!file_write(REASONS, "none") && reasons_are("none"), "none");
 	require(!file_write(REASONS, "all\n") && reasons_are(all), "all");
 	require(!file_write(REASONS, " damon, demotion\n") &&
@@ -1074,8 +1077,10 @@ static void test_reasons(const void *arg)
 		require(file_write(REASONS, bad[i]) == -EINVAL &&
 			reasons_are("demotion damon"), "\"%s\"", bad[i]);
 	require(!file_write(REASONS, all) && reasons_are(all), "all by name");
+	require(!file_write(REASONS, default_reasons), "cannot write the default");
 	require(!setuid(NOBODY), "cannot become nobody");
-	require(file_write(REASONS, "none") == -EACCES && reasons_are(all),
+	require(file_write(REASONS, "none") == -EACCES &&
+		reasons_are(default_reasons),
 		"another user can write");
 }
 

@@ -1598,14 +1598,17 @@ static const struct {
 
 int main(void)
 {
+	char reasons[512] = "all";
 	size_t i;
 
+	/* Without the file no test runs. */
+	file_read(KNOB_DIR "/reasons", reasons, sizeof(reasons));
 	tests_start(ARRAY_SIZE(tests));
 	find_topology();
 	for (i = 0; i < ARRAY_SIZE(tests); i++) {
 		test_run(tests[i].name, TIMEOUT, tests[i].fn, tests[i].arg);
 		/* What a test has changed, and the others leave as it is. */
-		file_write(KNOB_DIR "/reasons", "all");
+		file_write(KNOB_DIR "/reasons", reasons);
 		file_write(KNOB_DIR "/min_helper_kb", "auto");
 	}
 	/* A test that was ended may have left some away. */
