@@ -84,10 +84,14 @@ struct migrate_copy_helper {
 	unsigned long wanted_until;	/* The CPU, by others; in jiffies */
 	/* While it is BUSY, and its own: */
 	bool moved;		/* It is bound to the CPUs of the caller */
-	bool demoted;		/* It has the priority of the caller */
+	bool idled;		/* It has become SCHED_IDLE */
 	int nice;		/* As it was before */
 	struct cpumask mine;	/* Likewise */
 	struct cpumask callers;
+	/* Who is SCHED_IDLE, and whom it helps; NULL if nobody is. */
+	raw_spinlock_t lock;
+	struct task_struct *idler;
+	struct task_struct *caller;
 } ____cacheline_aligned_in_smp;
 
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct migrate_copy_helper, helpers);
@@ -139,6 +143,69 @@ static void helper_allowed_cpus(struct task_struct *caller, struct cpumask *allo
 }
 
 /*
+ * The scheduler takes a CPU that runs SCHED_IDLE for an idle one: who is woken there
+ * stays there, and the helper leaves. Otherwise, while helpers have all CPUs that are
+ * idle, it would put tasks that wake each other behind one another, on one CPU.
+ */
+static void helper_idle(struct migrate_copy_helper *me,
+			const struct migrate_copy_work *work)
+{
+	guard(raw_spinlock)(&me->lock);
+	/* A caller that ends has raised those whom it has found, or will find this one. */
+	if (READ_ONCE(work->ends) || current->policy != SCHED_NORMAL)
+		return;
+	me->idled = true;
+	me->idler = current;
+	me->caller = work->caller;
+	sched_setscheduler_nocheck(current, SCHED_IDLE, &(struct sched_param){});
+}
+
+static void helper_idle_no_more(struct migrate_copy_helper *me)
+{
+	scoped_guard(raw_spinlock, &me->lock)
+		me->idler = NULL;
+	/* Unless it has been raised. */
+	if (current->policy == SCHED_IDLE || task_nice(current) != me->nice)
+		sched_set_normal(current, me->nice);
+}
+
+/*
+ * What is SCHED_IDLE may have to wait for seconds on a CPU that others want, and the
+ * caller, and who touches what is unmapped, wait for it. So give a helper of the
+ * caller its priority, but no higher one than most tasks have.
+ */
+static void helper_raise(int cpu, struct task_struct *caller, bool running)
+{
+	struct migrate_copy_helper *h = &per_cpu(helpers, cpu);
+	int nice = rt_or_dl_task_policy(caller) ? 0 : max(task_nice(caller), 0);
+
+	if (READ_ONCE(caller->policy) == SCHED_IDLE)
+		return;
+	guard(raw_spinlock)(&h->lock);
+	if (!h->idler || h->caller != caller || (!running && task_curr(h->idler)))
+		return;
+	sched_set_normal(h->idler, nice);
+	h->idler = NULL;
+}
+
+/*
+ * Raise helpers that do not run: others have their CPUs, or they sleep, and may find
+ * that when they wake. Everybody who works looks now and then, as the caller may wait
+ * for a lock that one of them has.
+ */
+static void helpers_raise_waiting(struct migrate_copy_work *work)
+{
+	unsigned int i;
+
+	if (time_before_eq(jiffies, READ_ONCE(work->looked)))
+		return;
+	WRITE_ONCE(work->looked, jiffies);
+	/* A CPU that is just being listed may be missed, or taken for CPU 0. */
+	for (i = 0; i < READ_ONCE(work->nr_cpus); i++)
+		helper_raise(READ_ONCE(work->cpus[i]), work->caller, false);
+}
+
+/*
  * Be no more than the caller is: on no CPU that its cpuset does not have, and with
  * no higher priority, however idle the CPU may be at the moment. Says if it can.
  */
@@ -156,22 +223,16 @@ static bool helper_be_as_caller(struct migrate_copy_helper *me,
 		return false;
 
 	me->nice = task_nice(current);
-	me->demoted = true;
-	if (READ_ONCE(caller->policy) == SCHED_IDLE)
-		sched_setscheduler_nocheck(current, SCHED_IDLE,
-					   &(struct sched_param){});
-	else if (!rt_or_dl_task_policy(caller) && task_nice(caller) > me->nice &&
-		 !work->highpri)
-		set_user_nice(current, task_nice(caller));
-	else
-		me->demoted = false;
+	me->idled = false;
+	if (!work->highpri || READ_ONCE(caller->policy) == SCHED_IDLE)
+		helper_idle(me, work);
 	return true;
 }
 
 static void helper_be_itself(struct migrate_copy_helper *me)
 {
-	if (me->demoted)
-		sched_set_normal(current, me->nice);
+	if (me->idled)
+		helper_idle_no_more(me);
 	if (me->moved)
 		set_cpus_allowed_ptr(current, &me->mine);
 }
@@ -239,6 +300,7 @@ static void helper_fn(struct work_struct *item)
 	while (!READ_ONCE(work->ends) && migrate_copy_may_help(work) &&
 	       helper_afford(work, used, &borrowed) && work->step(work)) {
 		cond_resched();
+		helpers_raise_waiting(work);
 		used = task_sched_runtime(current) - start;
 	}
 	if (!migrate_copy_may_help(work))
@@ -336,8 +398,10 @@ static bool helper_take_cpu(struct migrate_copy_search *s, int cpu)
 	/* One that has left, and is asked again, is listed once. */
 	while (i < work->nr_cpus && work->cpus[i] != cpu)
 		i++;
-	if (i == work->nr_cpus)
-		work->cpus[work->nr_cpus++] = cpu;
+	if (i == work->nr_cpus) {
+		WRITE_ONCE(work->cpus[i], cpu);
+		WRITE_ONCE(work->nr_cpus, i + 1);
+	}
 	trace_migrate_copy_wake(cpu, s->nid, s->busy_too);
 	return true;
 }
@@ -375,6 +439,7 @@ void migrate_copy_work_init(struct migrate_copy_work *work,
 	memset(work, 0, sizeof(*work));
 	work->step = step;
 	work->caller = current;
+	work->looked = jiffies;
 	atomic_set(&work->busy, 1);
 	init_completion(&work->left);
 }
@@ -429,7 +494,8 @@ unsigned int migrate_copy_helpers_wake(struct migrate_copy_work *work, int nid,
  * @work: The work, offered to CPUs by migrate_copy_helpers_wake().
  *
  * One of the CPUs that were asked is asked again, if its helper has found no step,
- * or made way for somebody, and it may help by now.
+ * or made way for somebody, and it may help by now. Helpers that wait for a CPU with
+ * something begun get the caller's priority.
  *
  * Context: Process context. Takes no lock under which anybody may sleep, and
  * allocates nothing.
@@ -438,6 +504,7 @@ void migrate_copy_helpers_wake_again(struct migrate_copy_work *work)
 {
 	unsigned int i;
 
+	helpers_raise_waiting(work);
 	/* Nobody has left, or nobody is idle: the usual case, and cheap to see. */
 	if (atomic_read(&work->busy) > work->nr_cpus)
 		return;
@@ -508,6 +575,8 @@ void migrate_copy_helpers_retract(struct migrate_copy_work *work)
 
 	while (atomic_read(&work->busy) > 1 && spins--)
 		cpu_relax();
+	for (i = 0; i < work->nr_cpus && atomic_read(&work->busy) > 1; i++)
+		helper_raise(work->cpus[i], work->caller, true);
 	/* Pairs with that of helper_fn(): what helpers have done is visible. */
 	if (!atomic_dec_and_test(&work->busy))
 		wait_for_completion(&work->left);
@@ -546,8 +615,10 @@ void __init migrate_copy_helpers_init(void)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu)
+	for_each_possible_cpu(cpu) {
 		INIT_WORK(&per_cpu(helpers, cpu).item, helper_fn);
+		raw_spin_lock_init(&per_cpu(helpers, cpu).lock);
+	}
 
 	helper_wq[MIGRATE_COPY_NORMAL] = make_workqueue("migrate_copy", 0);
 	helper_wq[MIGRATE_COPY_HIGH] =

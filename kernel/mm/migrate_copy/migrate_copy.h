@@ -39,6 +39,7 @@ extern unsigned int migrate_copy_batch_pages;
  * @busy: How many are at it: the caller, and who was asked and has not left.
  * @left: The last of them has left.
  * @helper_ns: CPU time of helpers, in ns.
+ * @looked: When somebody has looked whether all helpers run, in jiffies.
  * @nr_cpus: Length of @cpus.
  * @cpus: The CPUs that were asked; the caller's own.
  *
@@ -53,6 +54,7 @@ struct migrate_copy_work {
 	atomic_t busy;
 	struct completion left;
 	atomic64_t helper_ns;
+	unsigned long looked;
 	unsigned int nr_cpus;
 	u16 cpus[MIGRATE_COPY_MAX_HELPERS];
 };

@@ -212,10 +212,13 @@ static void offload_copy_timed(struct migrate_copy_job *job)
 	u64 ns;
 
 	do {
-		ns = ktime_get_ns();
-		nr = migrate_copy_job_chunk(job);
-		if (nr)
-			copy_engine_learn_cpu(ktime_get_ns() - ns, nr);
+		/* The time is that of the copy alone. */
+		scoped_guard(preempt) {
+			ns = ktime_get_ns();
+			nr = migrate_copy_job_chunk(job);
+			if (nr)
+				copy_engine_learn_cpu(ktime_get_ns() - ns, nr);
+		}
 		job->caller_pages += nr;
 		cond_resched();
 	} while (nr);

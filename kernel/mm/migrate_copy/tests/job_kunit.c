@@ -13,6 +13,7 @@
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <uapi/linux/sched/types.h>
 
 #include "../internal.h"
 #include "kunit_folios.h"
@@ -404,6 +405,102 @@ static void listed_once(struct kunit *test)
 	migrate_copy_helpers_retract(&sw.work);
 }
 
+struct policy_work {
+	struct migrate_copy_work work;
+	struct task_struct *task;
+	bool begun, stop;
+	unsigned int policy, raised_policy;
+	int raised_nice;
+};
+
+/* Sleeps until it has been raised, or told to stop. */
+static bool policy_step(struct migrate_copy_work *work)
+{
+	struct policy_work *pw = container_of(work, struct policy_work, work);
+	unsigned int i;
+
+	if (pw->task)
+		return false;
+	pw->task = get_task_struct(current);
+	pw->policy = READ_ONCE(current->policy);
+	/* Pairs with policy_of_helper(): there is a task, and its policy. */
+	smp_store_release(&pw->begun, true);
+	for (i = 0; i < 2000 && !READ_ONCE(pw->stop) &&
+	     READ_ONCE(current->policy) == SCHED_IDLE; i++)
+		usleep_range(1000, 2000);
+	pw->raised_policy = READ_ONCE(current->policy);
+	pw->raised_nice = task_nice(current);
+	return false;
+}
+
+/* Who raises it: a caller that goes on, or one that waits for it. */
+static struct policy_work policy_of_helper(struct kunit *test, bool highpri,
+					   bool goes_on)
+{
+	struct policy_work pw = {};
+	unsigned int i;
+
+	migrate_copy_work_init(&pw.work, policy_step);
+	pw.work.highpri = highpri;
+	KUNIT_EXPECT_EQ(test, 1,
+			migrate_copy_helpers_wake(&pw.work, NUMA_NO_NODE, 1));
+	/* Pairs with policy_step(). */
+	for (i = 0; i < 1000 && !smp_load_acquire(&pw.begun); i++)
+		usleep_range(1000, 2000);
+	for (i = 0; i < 50 && goes_on && atomic_read(&pw.work.busy) > 1; i++) {
+		migrate_copy_helpers_wake_again(&pw.work);
+		usleep_range(1000, 2000);
+	}
+	WRITE_ONCE(pw.stop, goes_on);
+	migrate_copy_helpers_retract(&pw.work);
+	KUNIT_ASSERT_NOT_NULL(test, pw.task);
+	/* It is itself again. */
+	KUNIT_EXPECT_EQ(test, SCHED_NORMAL, pw.task->policy);
+	KUNIT_EXPECT_EQ(test, highpri ? MIN_NICE : 0, task_nice(pw.task));
+	put_task_struct(pw.task);
+	return pw;
+}
+
+/*
+ * The scheduler takes the CPU of a helper for an idle one, but not if the caller waits
+ * for the helper, and the helper for the CPU; nor with high priority.
+ */
+static void helpers_are_idle(struct kunit *test)
+{
+	static const struct {
+		int nice, raised;
+		bool goes_on;
+	} callers[] = {
+		{ 5, 5, false }, { 5, 5, true }, { -5, 0, false }, { -5, 0, true },
+	};
+	struct policy_work pw;
+	unsigned int i;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "needs two CPUs");
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, reset_hooks, NULL));
+	WRITE_ONCE(migrate_copy_test.any_cpu, true);
+
+	for (i = 0; i < ARRAY_SIZE(callers); i++) {
+		set_user_nice(current, callers[i].nice);
+		pw = policy_of_helper(test, false, callers[i].goes_on);
+		set_user_nice(current, 0);
+		KUNIT_EXPECT_EQ(test, SCHED_IDLE, pw.policy);
+		KUNIT_EXPECT_EQ(test, SCHED_NORMAL, pw.raised_policy);
+		KUNIT_EXPECT_EQ(test, callers[i].raised, pw.raised_nice);
+	}
+
+	sched_setscheduler_nocheck(current, SCHED_IDLE, &(struct sched_param){});
+	pw = policy_of_helper(test, false, true);
+	sched_set_normal(current, 0);
+	KUNIT_EXPECT_EQ(test, SCHED_IDLE, pw.raised_policy);
+
+	pw = policy_of_helper(test, true, true);
+	KUNIT_EXPECT_EQ(test, SCHED_NORMAL, pw.policy);
+	KUNIT_EXPECT_EQ(test, MIN_NICE, pw.raised_nice);
+}
+
 static struct kunit_case job_cases[] = {
 	KUNIT_CASE(claims_cover_job),
 	KUNIT_CASE(zero_helpers),
@@ -413,6 +510,7 @@ static struct kunit_case job_cases[] = {
 	KUNIT_CASE(taken_back_early),
 	KUNIT_CASE(left_and_asked_again),
 	KUNIT_CASE(listed_once),
+	KUNIT_CASE(helpers_are_idle),
 	KUNIT_CASE_SLOW(concurrent_jobs),
 	{}
 };
