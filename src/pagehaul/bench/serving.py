@@ -97,7 +97,7 @@ def tiers(way: str) -> Cells:
 def compaction(service: str) -> Cells:
     """Return what makes the cells of a service while another program wants huge pages."""
     scene = Scene("drain", service, "compaction", MB, named=True, amount_mb=COMPACTED_MB)
-    return _in_loops(scene, _evicted)
+    return _in_loops(scene, _compacted)
 
 
 def _in_loops(
@@ -127,12 +127,22 @@ def _half(size: Size) -> dict[str, str]:
 
 def _evicted(scene: Scene, size: Size) -> tuple[Cell, ...]:
     """Return cells that differ in the kernel alone."""
+    return _with_kernels(scene, size, _half(size))
+
+
+def _compacted(scene: Scene, size: Size) -> tuple[Cell, ...]:
+    """Return the same cells, in the last of which compaction has helpers, too."""
+    return _with_kernels(scene, size, {"reasons": "all"})
+
+
+def _with_kernels(scene: Scene, size: Size, settings: Mapping[str, str]) -> tuple[Cell, ...]:
+    """Return cells of both kernels, the last of them with settings."""
     shape = Shape(PAGE_KB, scene.amount_mb * 1024 // PAGE_KB) if scene.amount_mb else _BASE
     return (
         Cell(shape, "vanilla", "serial", scene=scene),
         Cell(shape, "pagehaul", "serial", scene=scene),
         Cell(shape, "pagehaul", "parallel", size.cpus, scene=scene),
-        Cell(shape, "pagehaul", "parallel", size.cpus, settings=_half(size), scene=scene),
+        Cell(shape, "pagehaul", "parallel", size.cpus, settings=settings, scene=scene),
     )
 
 
