@@ -347,15 +347,16 @@ static void batch_set_enlarge(struct migrate_copy_set *set)
 }
 
 /*
- * Are there so many base pages that idle CPUs may be worth their while? If not,
- * nothing is won by copying them together, before they are moved, and the first of
- * them is away for longer. So it is with the folios of a piece: helpers have pieces of
- * their own. Unless somebody has decided that it is worth it, or they are to be copied
- * by something else.
+ * May idle CPUs help, and are there so many base pages that they may be worth their
+ * while? If not, nothing is won by copying them together, before they are moved, and
+ * the first of them is away for longer. So it is with the folios of a piece: helpers
+ * have pieces of their own. Unless somebody has decided that it is worth it, or they
+ * are to be copied by something else.
  */
 static bool batch_worth_it(const struct list_head *src_folios, bool may_offload,
-			   const struct migrate_copy_team *team)
+			   int reason, const struct migrate_aid *aid)
 {
+	const struct migrate_copy_team *team = aid->team;
 	unsigned long pages = 0;
 	struct folio *src;
 
@@ -366,7 +367,8 @@ static bool batch_worth_it(const struct list_head *src_folios, bool may_offload,
 	    READ_ONCE(migrate_copy_nontemporal) != MIGRATE_COPY_NT_NEVER)
 		return true;
 
-	if (team->started && team->next_batch && !list_is_singular(src_folios))
+	if (!migrate_copy_may_share(reason, aid->asked) ||
+	    (team->started && team->next_batch && !list_is_singular(src_folios)))
 		return may_offload;
 
 	list_for_each_entry(src, src_folios, lru) {
@@ -431,7 +433,7 @@ void migrate_copy_batch(struct list_head *src_folios, struct list_head *dst_foli
 {
 	bool may_offload = migrate_copy_may_offload(reason, src_folios);
 
-	if (batch_worth_it(src_folios, may_offload, aid->team))
+	if (batch_worth_it(src_folios, may_offload, reason, aid))
 		batch_copy(src_folios, dst_folios, reason, aid, may_offload);
 }
 

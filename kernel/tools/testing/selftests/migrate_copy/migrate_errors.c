@@ -1037,6 +1037,11 @@ static void test_calibrate(const void *unused)
 
 #define REASONS	KNOB_DIR "/reasons"
 
+/* All but compaction. */
+#define DEFAULT_REASONS							\
+	"memory_failure memory_hotplug syscall_or_cpuset mempolicy_mbind " \
+	"numa_misplaced contig_range longterm_pin demotion damon"
+
 static bool reasons_are(const char *expected)
 {
 	char text[512];
@@ -1052,23 +1057,13 @@ static bool reasons_are(const char *expected)
 
 static void test_reasons(const void *arg)
 {
-	static const char * const names[] = {
-		"compaction", "memory_failure", "memory_hotplug",
-		"syscall_or_cpuset", "mempolicy_mbind", "numa_misplaced",
-		"contig_range", "longterm_pin", "demotion", "damon",
-	};
+	static const char all[] = "compaction " DEFAULT_REASONS;
 	static const char * const bad[] = {
 		"\n", " ", "dem", "demotion2", "damon,nothing", "all none", "1",
 	};
-	char all[512] = "";
-	/* Compaction is the first of them. */
-	const char *default_reasons = all + strlen("compaction ");
-	size_t i, len = 0;
+	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(names); i++)
-		len += snprintf(all + len, sizeof(all) - len, "%s%s",
-				i ? " " : "", names[i]);
-	require(reasons_are(default_reasons), "default");
+	require(reasons_are(DEFAULT_REASONS), "default");
 	require(!file_write(REASONS, "none") && reasons_are("none"), "none");
 	require(!file_write(REASONS, "all\n") && reasons_are(all), "all");
 	require(!file_write(REASONS, " damon, demotion\n") &&
@@ -1077,11 +1072,44 @@ static void test_reasons(const void *arg)
 		require(file_write(REASONS, bad[i]) == -EINVAL &&
 			reasons_are("demotion damon"), "\"%s\"", bad[i]);
 	require(!file_write(REASONS, all) && reasons_are(all), "all by name");
-	require(!file_write(REASONS, default_reasons), "cannot write the default");
+	require(!file_write(REASONS, DEFAULT_REASONS), "cannot write the default");
 	require(!setuid(NOBODY), "cannot become nobody");
 	require(file_write(REASONS, "none") == -EACCES &&
-		reasons_are(default_reasons),
+		reasons_are(DEFAULT_REASONS),
 		"another user can write");
+}
+
+/* What a move back and forth adds to the batches. */
+static uint64_t batches_of_move(char *p, size_t size)
+{
+	uint64_t before = stat_read("batches");
+	long err = move_range(p, size, to, MPOL_MF_MOVE) ?:
+		   move_range(p, size, from, MPOL_MF_MOVE);
+
+	require(!err, "cannot move: %s", strerror(-err));
+	return stat_read("batches") - before;
+}
+
+/* Without helpers nothing is won by copying folios together. */
+static void test_left_out(const void *unused)
+{
+	/* So many that more than one CPU might copy them. */
+	size_t size = 256 * PAGE;
+	char *p;
+
+	(void)unused;
+	nodes_find(&from, &to);
+	mode_enter(MODE_BATCH);
+	require(!file_write_number(MT_PAGE_COPY, 2) &&
+		!file_write(MIN_HELPER_KB, "auto"), "cannot set the defaults");
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	require(p != MAP_FAILED, "no memory");
+	require(batches_of_move(p, size), "nothing is copied together at first");
+	require(!file_write(REASONS, "demotion"), "cannot set reasons");
+	require(!batches_of_move(p, size), "what is left out is copied together");
+	require(!file_write(REASONS, "syscall_or_cpuset"), "cannot set reasons");
+	require(batches_of_move(p, size), "nothing is copied together");
 }
 
 /* Knobs whose values have names. */
@@ -1183,6 +1211,9 @@ static void test_knobs(unsigned int modes)
 	test_calls(own_calls, ARRAY_SIZE(own_calls), modes);
 	test_run("reasons: names, and nothing else", TIMEOUT, test_reasons,
 		 NULL);
+	test_run("reasons: what they leave out is not batched", TIMEOUT,
+		 test_left_out, NULL);
+	file_write(REASONS, DEFAULT_REASONS);
 	test_run("min_helper_kb: auto", TIMEOUT, test_min_helper_auto, NULL);
 	test_run("non_temporal: names, and nothing else", TIMEOUT,
 		 test_non_temporal, NULL);
@@ -1197,7 +1228,7 @@ static void test_knobs(unsigned int modes)
 }
 
 #define KNOB_TESTS	(ARRAY_SIZE(knob_tests) * ARRAY_SIZE(knobs) + \
-			 ARRAY_SIZE(choices) + 5)
+			 ARRAY_SIZE(choices) + 6)
 
 int main(int argc, char **argv)
 {
