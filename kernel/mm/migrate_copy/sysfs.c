@@ -33,8 +33,8 @@ unsigned int migrate_copy_parallel_batches = 1;
 #define ALL_REASONS	GENMASK(NR_REASONS - 1, 0)
 
 /*
- * For compaction, whose free list is the caller's, helpers could only copy: too little
- * to be worth their wake-ups, as programs miss the CPU time.
+ * For compaction, whose free list is the caller's, helpers could only copy: that
+ * saves a tenth of its time, for 2.5 times the CPU time.
  */
 unsigned long migrate_copy_reasons = ALL_REASONS & ~BIT(MR_COMPACTION);
 
