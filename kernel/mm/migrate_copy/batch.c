@@ -367,14 +367,13 @@ static bool batch_worth_it(const struct list_head *src_folios, bool may_offload,
 	    READ_ONCE(migrate_copy_nontemporal) != MIGRATE_COPY_NT_NEVER)
 		return true;
 
-	if (!migrate_copy_may_share(reason, aid->asked) ||
-	    (team->started && team->next_batch && !list_is_singular(src_folios)))
+	if (team->started && team->next_batch && !list_is_singular(src_folios))
 		return may_offload;
 
 	list_for_each_entry(src, src_folios, lru) {
 		pages += folio_nr_pages(src);
 		if (pages >= MIGRATE_COPY_MIN_PAGES)
-			return true;
+			return may_offload || migrate_copy_may_share(reason, aid->asked);
 	}
 	return may_offload;
 }
