@@ -163,6 +163,16 @@ static void reset_hooks(void *unused)
 	WRITE_ONCE(migrate_copy_test.no_spin, false);
 }
 
+/* Until the test is over any CPU but the test's own may help, idle or not. */
+static void need_any_cpu(struct kunit *test)
+{
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "needs two CPUs");
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, reset_hooks, NULL));
+	WRITE_ONCE(migrate_copy_test.any_cpu, true);
+}
+
 /* One page fails: its folio is marked, all others are complete. */
 static void failing_chunk(struct kunit *test)
 {
@@ -296,11 +306,7 @@ static void taken_back_early(struct kunit *test)
 	struct long_work lw = { .begun = ATOMIC_INIT(0) };
 	unsigned int woken, before, after, i;
 
-	if (num_online_cpus() < 2)
-		kunit_skip(test, "needs two CPUs");
-	KUNIT_ASSERT_EQ(test, 0,
-			kunit_add_action_or_reset(test, reset_hooks, NULL));
-	WRITE_ONCE(migrate_copy_test.any_cpu, true);
+	need_any_cpu(test);
 	WRITE_ONCE(migrate_copy_test.no_spin, true);
 
 	migrate_copy_work_init(&lw.work, long_step);
@@ -352,11 +358,7 @@ static void left_and_asked_again(struct kunit *test)
 	struct short_work second = { .steps = ATOMIC_INIT(0) };
 	unsigned int woken;
 
-	if (num_online_cpus() < 2)
-		kunit_skip(test, "needs two CPUs");
-	KUNIT_ASSERT_EQ(test, 0,
-			kunit_add_action_or_reset(test, reset_hooks, NULL));
-	WRITE_ONCE(migrate_copy_test.any_cpu, true);
+	need_any_cpu(test);
 
 	migrate_copy_work_init(&first.work, short_step);
 	woken = migrate_copy_helpers_wake(&first.work, NUMA_NO_NODE,
@@ -385,11 +387,7 @@ static void listed_once(struct kunit *test)
 	struct short_work sw = { .steps = ATOMIC_INIT(0) };
 	unsigned int round, i, j;
 
-	if (num_online_cpus() < 2)
-		kunit_skip(test, "needs two CPUs");
-	KUNIT_ASSERT_EQ(test, 0,
-			kunit_add_action_or_reset(test, reset_hooks, NULL));
-	WRITE_ONCE(migrate_copy_test.any_cpu, true);
+	need_any_cpu(test);
 
 	migrate_copy_work_init(&sw.work, short_step);
 	for (round = 1; round <= 4; round++) {
@@ -476,11 +474,7 @@ static void helpers_are_idle(struct kunit *test)
 	struct policy_work pw;
 	unsigned int i;
 
-	if (num_online_cpus() < 2)
-		kunit_skip(test, "needs two CPUs");
-	KUNIT_ASSERT_EQ(test, 0,
-			kunit_add_action_or_reset(test, reset_hooks, NULL));
-	WRITE_ONCE(migrate_copy_test.any_cpu, true);
+	need_any_cpu(test);
 
 	for (i = 0; i < ARRAY_SIZE(callers); i++) {
 		set_user_nice(current, callers[i].nice);
