@@ -152,12 +152,12 @@ static void helper_idle(struct migrate_copy_helper *me,
 {
 	guard(raw_spinlock)(&me->lock);
 	/* A caller that ends has raised those whom it has found, or will find this one. */
-	if (READ_ONCE(work->ends) || current->policy != SCHED_NORMAL)
-		return;
-	me->idled = true;
-	me->idler = current;
-	me->caller = work->caller;
-	sched_setscheduler_nocheck(current, SCHED_IDLE, &(struct sched_param){});
+	if (!READ_ONCE(work->ends) && current->policy == SCHED_NORMAL) {
+		me->idled = true;
+		me->idler = current;
+		me->caller = work->caller;
+		sched_setscheduler_nocheck(current, SCHED_IDLE, &(struct sched_param){});
+	}
 }
 
 static void helper_idle_no_more(struct migrate_copy_helper *me)
@@ -182,10 +182,10 @@ static void helper_raise(int cpu, struct task_struct *caller, bool running)
 	if (READ_ONCE(caller->policy) == SCHED_IDLE)
 		return;
 	guard(raw_spinlock)(&h->lock);
-	if (!h->idler || h->caller != caller || (!running && task_curr(h->idler)))
-		return;
-	sched_set_normal(h->idler, nice);
-	h->idler = NULL;
+	if (h->idler && h->caller == caller && (running || !task_curr(h->idler))) {
+		sched_set_normal(h->idler, nice);
+		h->idler = NULL;
+	}
 }
 
 /*

@@ -29,6 +29,8 @@
 #define TIMEOUT		300
 /* How often to measure, as what else runs in a guest has its share, too. */
 #define MEASUREMENTS	5
+/* For how long, while the CPUs of a guest are away when they are to help. */
+#define PATIENCE_S	60
 /* What the charge may be off by, of the time of the task and its helpers. */
 #define PERCENT		5
 /*
@@ -168,9 +170,11 @@ static bool within(uint64_t seen, uint64_t expected, const char *what)
 	return off * 100 <= expected * PERCENT;
 }
 
+enum verdict { CHARGED, NOT_CHARGED, NO_HELP };
+
 /* Moves the region to and fro; says what is not as it should be. */
-static bool move_and_compare(const struct payer *payer, struct region *r,
-			     int from, int to)
+static enum verdict move_and_compare(const struct payer *payer, struct region *r,
+				     int from, int to)
 {
 	uint64_t charged, alone, helpers, counted, elsewhere, machine;
 	bool as_counted, paid;
@@ -199,7 +203,7 @@ static bool move_and_compare(const struct payer *payer, struct region *r,
 	require(!elsewhere, "another cgroup has paid");
 	if (helpers * 10 <= alone) {
 		ksft_print_msg("hardly any help\n");
-		return false;
+		return NO_HELP;
 	}
 	if (payer->mode != MODE_PARALLEL) {
 		/* That of copies, not that of waking up for them. */
@@ -209,7 +213,7 @@ static bool move_and_compare(const struct payer *payer, struct region *r,
 		if (counted * 2 <= helpers ||
 		    counted * 100 >= helpers * (100 + PERCENT)) {
 			ksft_print_msg("not the time of the threads' copies\n");
-			return false;
+			return NOT_CHARGED;
 		}
 		helpers = counted;
 	}
@@ -218,21 +222,27 @@ static bool move_and_compare(const struct payer *payer, struct region *r,
 	ksft_print_msg("the machine: %llu us\n",
 		       (unsigned long long)machine / 1000);
 	return as_counted && paid &&
-	       machine * 100 < charged * 100 + helpers * ROOT_PERCENT;
+	       machine * 100 < charged * 100 + helpers * ROOT_PERCENT ?
+		CHARGED : NOT_CHARGED;
 }
 
 /* Runs in the cgroup. */
 static void move_and_measure(const struct payer *payer)
 {
+	double end = now() + PATIENCE_S;
 	struct region r;
-	int from, to, i;
+	int from, to, measured = 0;
 
 	nodes_find(&from, &to);
 	region_make(&r, &payer->kind, from, false);
-	for (i = 0; i < MEASUREMENTS; i++) {
-		if (move_and_compare(payer, &r, from, to))
+	while (measured < MEASUREMENTS && now() < end) {
+		enum verdict verdict = move_and_compare(payer, &r, from, to);
+
+		if (verdict == CHARGED)
 			return;
+		measured += verdict == NOT_CHARGED;
 	}
+	require(measured, "hardly any help, for %d s", PATIENCE_S);
 	die("task and helpers have not been charged to the cgroup, and to no other");
 }
 

@@ -395,7 +395,7 @@ static bool by_offlining(struct region *r, enum copy_mode mode, int node)
 	uint64_t *pfns, block = 0;
 	double start = now();
 	bool ok = true;
-	int misses = 0;
+	int misses = 0, kept = 0;
 
 	if (!per_block)
 		skip("this kernel has no memory hot-remove");
@@ -406,9 +406,16 @@ static bool by_offlining(struct region *r, enum copy_mode mode, int node)
 		n = region_pfns(r, pfns);
 		count = offline_some(pfns, n, per_block, &block);
 		if (!count) {
-			/* Keep it for a while, to get memory elsewhere. */
-			if (++misses == MAX_MISSES)
-				break;
+			if (++misses == MAX_MISSES) {
+				if (!moved)
+					break;
+				/* What could not go offline then may be able to now. */
+				known->fixed.nr = 0;
+				misses = 0;
+			}
+			/* Keep some for a while, to get memory elsewhere. */
+			if (++kept >= MAX_MISSES)
+				region_free(r);
 			region_make(r, kind, node, false);
 			continue;
 		}
