@@ -150,7 +150,7 @@ static void helper_allowed_cpus(struct task_struct *caller, struct cpumask *allo
 static void helper_idle(struct migrate_copy_helper *me,
 			const struct migrate_copy_work *work)
 {
-	guard(raw_spinlock)(&me->lock);
+	raw_spin_lock(&me->lock);
 	/* A caller that ends has raised those whom it has found, or will find this one. */
 	if (!READ_ONCE(work->ends) && current->policy == SCHED_NORMAL) {
 		me->idled = true;
@@ -158,12 +158,14 @@ static void helper_idle(struct migrate_copy_helper *me,
 		me->caller = work->caller;
 		sched_setscheduler_nocheck(current, SCHED_IDLE, &(struct sched_param){});
 	}
+	raw_spin_unlock(&me->lock);
 }
 
 static void helper_idle_no_more(struct migrate_copy_helper *me)
 {
-	scoped_guard(raw_spinlock, &me->lock)
-		me->idler = NULL;
+	raw_spin_lock(&me->lock);
+	me->idler = NULL;
+	raw_spin_unlock(&me->lock);
 	/* Unless it has been raised. */
 	if (current->policy == SCHED_IDLE || task_nice(current) != me->nice)
 		sched_set_normal(current, me->nice);
@@ -181,11 +183,12 @@ static void helper_raise(int cpu, struct task_struct *caller, bool running)
 
 	if (READ_ONCE(caller->policy) == SCHED_IDLE)
 		return;
-	guard(raw_spinlock)(&h->lock);
+	raw_spin_lock(&h->lock);
 	if (h->idler && h->caller == caller && (running || !task_curr(h->idler))) {
 		sched_set_normal(h->idler, nice);
 		h->idler = NULL;
 	}
+	raw_spin_unlock(&h->lock);
 }
 
 /*
