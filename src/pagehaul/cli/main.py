@@ -14,6 +14,8 @@ class _Terminated(BaseException):
 
 
 def _terminate(*_: object) -> None:
+    # `timeout` and service managers send several: a second one would cut the ending short.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise _Terminated
 
 
