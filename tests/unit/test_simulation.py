@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,6 +90,26 @@ def test_qemu_alone_is_preloaded(simulator: virtual_time.Simulator, tmp_path: Pa
     assert preloaded == str(simulator.plugin) and libraries.startswith(f"{tmp_path}/new/lib")
     assert options == f"-L {tmp_path}/fw a b"
     assert "LD_PRELOAD" not in os.environ
+
+
+# A hook stays as long as its interpreter.
+_SEE_WRITES = """\
+import os, sys
+from pathlib import Path
+from pagehaul.guest import script
+
+def look(event, what):
+    if event == "open" and what[2] & (os.O_WRONLY | os.O_RDWR) and "qemu" in str(what[0]):
+        print(what[0])
+
+sys.addaudithook(look)
+script.wrapper(Path(sys.argv[1]), "true")
+"""
+
+
+def test_no_child_has_the_wrapper_open_to_write(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", _SEE_WRITES, str(tmp_path)]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == ""
 
 
 def test_the_kernel_believes_the_clock(kernel: Kernel) -> None:

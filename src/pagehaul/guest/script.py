@@ -2,6 +2,7 @@
 """What runs around the command: a script in the guest, and a program that runs QEMU."""
 
 import shlex
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,8 +79,10 @@ def wrapper(work: Path, program: str) -> Path:
     program is the script's lines that run it, up to its options.
     """
     path = work / "qemu"
-    path.write_text(_WRAPPER.replace("@QEMU@", program), encoding="utf-8")
-    path.chmod(0o755)
+    # Another program writes it: what this one has open to write, a child that another thread
+    # begins just then has, too, until it executes something, and so long nobody can execute it.
+    write = ["install", "-m", "755", "/dev/stdin", str(path)]
+    subprocess.run(write, input=_WRAPPER.replace("@QEMU@", program), text=True, check=True)
     return path
 
 
