@@ -17,6 +17,8 @@
 #define PROCS		"/cgroup.procs"
 
 static pid_t neighbour;
+static int question = -1, answer = -1;
+static uint64_t held_bytes;
 
 /* --- drain: the server's own memory goes to another node --- */
 
@@ -28,22 +30,42 @@ static bool prepare_drain(const struct cell *cell)
 
 /* --- neighbour: that of a process of another cgroup does --- */
 
-static void hold_memory(const struct cell *cell, int ready)
+/* Fills a page with words that no other one has, or tells how many are wrong. */
+static uint64_t hold_page(uint64_t *words, size_t number, bool fill)
 {
-	size_t bytes = cell->neighbour_mb << 20;
-	char *memory;
+	uint64_t word = mix(number + 1), wrong = 0;
+
+	for (size_t i = 0; i < BASE_SIZE / sizeof(word); i++, word += 0x9e3779b97f4a7c15ULL) {
+		if (fill)
+			words[i] = word;
+		else
+			wrong += words[i] != word;
+	}
+	return wrong;
+}
+
+/* Until nobody asks any more whether the memory is as it was. */
+static void __attribute__((noreturn)) hold_memory(const struct cell *cell, int asker, int told)
+{
+	size_t nr = (cell->neighbour_mb << 20) / BASE_SIZE;
+	bool fill = true;
+	char *memory, asked;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	stay_on(cell->from);
-	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memory = mmap(NULL, nr * BASE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		_exit(EXIT_FAILURE);
-	for (size_t at = 0; at < bytes; at += BASE_SIZE)
-		memory[at] = 1;
-	if (write(ready, "", 1) == 1)
-		for (;;)
-			pause();
+	do {
+		uint64_t wrong = 0;
+
+		for (size_t i = 0; i < nr; i++)
+			wrong += hold_page((uint64_t *)(memory + i * BASE_SIZE), i, fill);
+		fill = false;
+		if (!write_all(told, &wrong, sizeof(wrong)))
+			break;
+	} while (read_all(asker, &asked, 1));
 	_exit(EXIT_FAILURE);
 }
 
@@ -65,23 +87,27 @@ static bool make_cgroups(void)
 
 static bool prepare_neighbour(const struct cell *cell)
 {
+	int questions[2], answers[2];
+	uint64_t wrong;
 	char text[16];
-	int ready[2];
 
 	if (!make_cgroups())
 		return false;
-	if (pipe(ready) < 0) {
+	if (pipe(questions) < 0 || pipe(answers) < 0) {
 		fail("cannot make a pipe: %s", strerror(errno));
 		return false;
 	}
 	fflush(stdout);
 	neighbour = fork();
 	if (!neighbour)
-		hold_memory(cell, ready[1]);
-	close(ready[1]);
-	if (neighbour < 0 || read(ready[0], text, 1) != 1)
+		hold_memory(cell, questions[0], answers[1]);
+	close(questions[0]);
+	close(answers[1]);
+	question = questions[1];
+	answer = answers[0];
+	held_bytes = cell->neighbour_mb << 20;
+	if (neighbour < 0 || !read_all(answer, &wrong, sizeof(wrong)))
 		fail("the neighbour has no memory");
-	close(ready[0]);
 	snprintf(text, sizeof(text), "%d", neighbour);
 	if (!failed() && write_text(NEIGHBOUR PROCS, text) < 0)
 		fail("cannot enter " NEIGHBOUR ": %s", strerror(errno));
@@ -93,8 +119,23 @@ static pid_t find_neighbour(void)
 	return neighbour;
 }
 
+static bool verify_neighbour(struct load *load)
+{
+	*load = (struct load) { .checked = held_bytes };
+	if (!write_all(question, "?", 1) || !read_all(answer, &load->wrong, sizeof(load->wrong)))
+		fail("the neighbour has ended");
+	else if (load->wrong)
+		fail("%lu words of the neighbour are wrong", (unsigned long)load->wrong);
+	return !failed();
+}
+
 static void end_neighbour(void)
 {
+	if (question >= 0) {
+		close(question);
+		close(answer);
+	}
+	question = answer = -1;
 	if (neighbour > 0) {
 		kill(neighbour, SIGKILL);
 		waitpid(neighbour, NULL, 0);
@@ -108,8 +149,8 @@ static void end_nothing(void)
 }
 
 static const struct scene scenes[] = {
-	{ "drain", prepare_drain, find_holder, end_nothing },
-	{ "neighbour", prepare_neighbour, find_neighbour, end_neighbour },
+	{ "drain", prepare_drain, find_holder, NULL, end_nothing },
+	{ "neighbour", prepare_neighbour, find_neighbour, verify_neighbour, end_neighbour },
 };
 
 const struct scene *find_scene(const char *name)

@@ -42,11 +42,11 @@ struct worker {
 	struct load load;		/* What it has done */
 };
 
-static void *hot;		/* Where the memory of the program begins: its hot half */
+static void *memory;		/* Where that of the program begins: its hot half */
 
 /* What the program is told, and what it tells after its last step, with its requests. */
 struct order {
-	enum { FILL, START, STOP } what;
+	enum { FILL, START, SHIFT, STOP } what;
 	unsigned long rate;		/* of all threads; 0: one step after the other */
 };
 
@@ -64,6 +64,7 @@ static struct {
 	unsigned int nr_workers;
 	uint64_t period_ns;		/* of a thread */
 	unsigned long cold;		/* of 100 pages */
+	volatile bool shifted;		/* The second half is the hot one */
 	volatile bool enough;
 } work;
 
@@ -93,7 +94,7 @@ static void step(struct worker *worker)
 	for (int i = 0; i < TOUCHES; i++) {
 		size_t at = next_random(&worker->seed) % half;
 
-		if ((worker->seed >> 40) % 100 < work.cold)
+		if (((worker->seed >> 40) % 100 < work.cold) != work.shifted)
 			at += half;
 		touch(worker, at * work.nr_workers + number);
 	}
@@ -125,6 +126,7 @@ static void *run_worker(void *arg)
 static void start_workers(const struct order *order)
 {
 	work.enough = false;
+	work.shifted = false;
 	work.period_ns = order->rate ? NS_OF_S * work.nr_workers / order->rate : 0;
 	for (unsigned int i = 0; i < work.nr_workers; i++) {
 		struct worker *worker = &work.workers[i];
@@ -190,6 +192,9 @@ static bool obey(const struct order *order)
 		return fill_pages();
 	case START:
 		start_workers(order);
+		return true;
+	case SHIFT:
+		work.shifted = true;
 		return true;
 	case STOP:
 		return end_workers();
@@ -272,7 +277,7 @@ static bool is_ready(const struct cell *cell)
 
 	(void)cell;
 	return poll(&fd, 1, 0) == 1 && fd.revents & POLLIN &&
-	       read_all(answers[0], &hot, sizeof(hot));
+	       read_all(answers[0], &memory, sizeof(memory));
 }
 
 static bool give_order(const struct order *order)
@@ -330,9 +335,16 @@ static const struct load *end_work(void)
 	return &load;
 }
 
-static void *find_hot(void)
+static void *find_memory(void)
 {
-	return hot;
+	return memory;
+}
+
+static bool shift_work(void)
+{
+	const struct order order = { .what = SHIFT };
+
+	return give_order(&order);
 }
 
 static uint64_t no_client(void)
@@ -349,5 +361,6 @@ const struct loader by_threads = {
 	.end = end_work,
 	.cpu_ns = no_client,
 	.close = close_pipes,
-	.hot = find_hot,
+	.memory = find_memory,
+	.shift = shift_work,
 };

@@ -23,7 +23,9 @@
 #define LOOK_NS		(2 * NS_OF_MS)
 #define MOST_NS		(10 * NS_OF_S)
 
-static void *hot;	/* of the program, for @begin_promotion */
+/* Of the program: what it does not use yet, and how it comes to use that. */
+static char *unused;
+static bool (*shift)(void);
 
 static bool prepare_demotion(const struct cell *cell)
 {
@@ -70,38 +72,39 @@ const struct way by_demotion = {
 
 static bool prepare_promotion(const struct cell *cell)
 {
-	if (!cell->service->loader->hot || cell->amount_mb > cell->mb / 2) {
-		fail("%s has no hot memory of %lu MB", cell->service->name, cell->amount_mb);
+	if (!cell->service->loader->shift || cell->amount_mb > cell->mb / 2) {
+		fail("%s has no %lu MB to use later", cell->service->name, cell->amount_mb);
 		return false;
 	}
-	hot = cell->service->loader->hot();
+	unused = (char *)cell->service->loader->memory() + (cell->mb << 20) / 2;
+	shift = cell->service->loader->shift;
 	/* Nodes are tiers, as they are on a machine that has both. */
 	return enable_demotion() && set_balancing("0");
 }
 
-/* As if what will be used most had been cold for long. */
+/* What has been cold for long is where reclaim has put it. */
 static bool begin_promotion(const struct move *move)
 {
 	struct pages pages = { .nr = 0 };
 
-	if (add_pages(&pages, hot, move->bytes / BASE_SIZE))
+	if (add_pages(&pages, unused, move->bytes / BASE_SIZE))
 		call_move_pages(move, &pages, 0);
 	if (!failed() && keep_on(move->pid, &pages, move->from) && pages.nr > FEW)
 		fail("%zu pages are not on node %lu", pages.nr, move->to);
 	free_pages(&pages);
+	if (!failed() && write_text(BALANCING, "2") < 0)
+		fail("cannot set " BALANCING ": %s", strerror(errno));
 	return !failed();
 }
 
-/* Waits until most of what was demoted has come back. */
+/* The program comes to use what was demoted; waits until most of that has come back. */
 static bool run_promotion(const struct move *move)
 {
 	uint64_t first = count_now(PROMOTED), deadline = now_ns() + MOST_NS;
 	uint64_t wanted = move->bytes / 100 * ENOUGH / BASE_SIZE;
 
-	if (write_text(BALANCING, "2") < 0) {
-		fail("cannot set " BALANCING ": %s", strerror(errno));
+	if (!shift())
 		return false;
-	}
 	while (count_now(PROMOTED) - first < wanted && now_ns() < deadline)
 		sleep_ns(LOOK_NS);
 	write_text(BALANCING, "0");

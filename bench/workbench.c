@@ -161,6 +161,25 @@ static bool play(const struct cell *cell, struct sample *sample, struct span *sp
 	return true;
 }
 
+static void note_checked(struct outcome *outcome, const struct load *load)
+{
+	outcome->checked += load->checked;
+	outcome->wrong += load->wrong;
+}
+
+/* What the client has asked for is right; now all the rest. */
+static bool verify(bool (*look)(struct load *load), struct outcome *outcome)
+{
+	struct load load;
+	bool good;
+
+	if (!look)
+		return true;
+	good = look(&load);
+	note_checked(outcome, &load);
+	return good;
+}
+
 /* Plays the scene once, while the client works. */
 static bool repeat(const struct cell *cell, struct outcome *outcome)
 {
@@ -182,9 +201,10 @@ static bool repeat(const struct cell *cell, struct outcome *outcome)
 	good = play(cell, sample, &outcome->span);
 	read_counters(&after);
 	outcome->load = cell->service->loader->end();
-	outcome->checked += outcome->load->checked;
-	outcome->wrong += outcome->load->wrong;
-	good = good && !failed() && count_moved(cell, &pages, sample);
+	note_checked(outcome, outcome->load);
+	good = good && !failed() && count_moved(cell, &pages, sample) &&
+	       verify(cell->service->loader->verify, outcome) &&
+	       verify(cell->scene->verify, outcome);
 	free_pages(&pages);
 	if (!good)
 		return false;

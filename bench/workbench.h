@@ -131,9 +131,12 @@ struct loader {
 	bool (*fill)(const struct cell *cell);
 	bool (*start)(const struct cell *cell);
 	const struct load *(*end)(void);
+	/* Looks at all values, also those that nobody has asked for since; or NULL. */
+	bool (*verify)(struct load *load);
 	uint64_t (*cpu_ns)(void);			/* of a client, so far */
 	void (*close)(void);
-	void *(*hot)(void);	/* where its memory begins that is used most; or NULL */
+	void *(*memory)(void);	/* where it begins: the half that is used most; or NULL */
+	bool (*shift)(void);	/* the other half is used most from now on */
 };
 
 /* client.c: requests by connections; threads.c: steps of a program's own threads */
@@ -244,6 +247,8 @@ struct scene {
 	const char *name;
 	bool (*prepare)(const struct cell *cell);	/* before the server is filled */
 	pid_t (*target)(void);				/* whose pages move */
+	/* Whether the memory of others than the server is as it was; or NULL. */
+	bool (*verify)(struct load *load);
 	void (*end)(void);
 };
 

@@ -178,16 +178,22 @@ def neighbour(service: str) -> Cells:
 
 
 # MiB of the neighbour, which move, and of the values of the server, which stay.
-NEIGHBOUR_MB = 512
+NEIGHBOUR_MB = 1024
 NEIGHBOUR_SERVICE_MB = 64
 
 
 def _owners(scene: Scene, size: Size) -> tuple[Cell, ...]:
-    """Return cells in which the neighbour moves its memory by one CPU, by all, and with help."""
-    shape = Shape(4, NEIGHBOUR_MB * 256)
-    own = replace(scene, way="callers", callers=size.cpus)
+    """Return cells in which the neighbour moves its memory by CPUs of its own, and with help."""
+    shape = Shape(PAGE_KB, NEIGHBOUR_MB * 1024 // PAGE_KB)
+    several = sorted({min(PLAIN_CALLERS, size.cpus), size.cpus})
+    own = [replace(scene, way="callers", callers=callers) for callers in several]
+    ours = replace(scene, way="move")
+    unchanged = replace(scene, named=True)
     return (
         Cell(shape, "vanilla", "serial", scene=scene),
-        Cell(shape, "vanilla", "callers", size.cpus, scene=own),
-        Cell(shape, "pagehaul", "parallel", size.cpus, scene=replace(scene, way="move")),
+        *(Cell(shape, "vanilla", "callers", each.callers, scene=each) for each in own),
+        Cell(shape, "pagehaul", "serial", scene=scene),
+        Cell(shape, "pagehaul", "parallel", size.cpus, scene=ours),
+        Cell(shape, "pagehaul", "parallel", size.cpus, scene=unchanged),
+        Cell(shape, "pagehaul", "parallel", size.cpus, settings=_half(size), scene=ours),
     )

@@ -25,9 +25,9 @@ _VIRTUAL_FAULTS = (_FAULTS_QUICK, _FAULTS_FULL)
 # So little that all of a node can be filled quickly, and compilers have room.
 _FAULTS_MB = 1024
 
-# A node holds the server, or what its neighbour has besides, and room for what moves there.
+# A node holds the server, and room for what moves there, or what a neighbour or a database has.
 _SERVING_MB = 2560
-_DATABASE_MB = 4096
+_LARGE_MB = 4096
 
 # The caches of two dies have a CPU each besides that of the caller.
 _DIES_CPUS = 4
@@ -175,8 +175,11 @@ TIERED = replace(SERVING, name="tiered", shape=_with_dies, least_cpus=_DIES_CPUS
 
 # The same with PostgreSQL, which keeps the pages of its table in files as well, or with room for
 # memory in pieces.
-DATABASE = replace(SERVING, name="database", memory_mb=_DATABASE_MB, files=postgres.files)
+DATABASE = replace(SERVING, name="database", memory_mb=_LARGE_MB, files=postgres.files)
+
+# The same with room for a neighbour, whose memory moves.
+NEIGHBOURS = replace(SERVING, name="neighbours", memory_mb=_LARGE_MB)
 
 _MOVING = (PARALLEL, ICOUNT, BUSY_ICOUNT, DIES, DMA)
-_SERVERS = (SERVING, TIERED, DATABASE)
+_SERVERS = (SERVING, TIERED, DATABASE, NEIGHBOURS)
 KINDS = {kind.name: kind for kind in (*_MOVING, FAULTING, FAULT_ICOUNT, *_SERVERS)}

@@ -159,7 +159,7 @@ def _left(row: Row, serving: Serving) -> dict[str, str]:
 
 
 def _rates(serving: Serving) -> str:
-    phases = (serving.before, serving.during, serving.window)
+    phases = (serving.before, serving.during, serving.after, serving.window)
     return " / ".join(f"{each.per_second / 1000:,.1f}" if each else "-" for each in phases)
 
 
@@ -188,11 +188,12 @@ def _table(part: Part) -> Table:
     caption = (
         "A server and its client work while memory moves, which is the scene; its length is for "
         f"{rows[0].bytes >> 20:,} MB, as all moved at the same speed. speed: vanilla's in GB/s, "
-        "others by vanilla's. Requests a second before the scene, during it, and in the window, "
-        "which begins with the scene and is as long for all. Latency in microseconds, of requests "
-        "of the window (and by vanilla's; lower is better) and, for 99.9%, of those of the scene; "
-        "in an open loop from when a request was due. CPU: time of who moved the memory or waited "
-        "for that, of those that helped, of the server and of the client during the scene. left: "
+        "others by vanilla's. Requests a second before the scene, during it, after it, and in the "
+        "window, which begins with the scene and is as long for all. Latency in microseconds, of "
+        "requests of the window (and by vanilla's; lower is better) and, for 99.9%, of those of "
+        "the scene; in an open loop from when a request was due. CPU: time of who moved the memory "
+        "or waited for that, of those that helped, of the server and of the client during the "
+        "scene. left: "
         f"what was on the old node before and after. {captions.ran_on(part)}"
     )
     return table_of(captions.title(part), caption, lines)
