@@ -199,11 +199,6 @@ struct migrate_copy_room {
 #ifdef CONFIG_MIGRATE_COPY_ENGINE
 DECLARE_STATIC_KEY_FALSE(migrate_copy_offload_key);
 
-static inline bool migrate_copy_offloading(void)
-{
-	return static_branch_unlikely(&migrate_copy_offload_key);
-}
-
 unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 				      const struct migrate_copy_info *info,
 				      struct migrate_copy_team *team,
@@ -216,17 +211,12 @@ bool __migrate_copy_may_offload(int reason, const struct list_head *src_folios);
 static inline bool migrate_copy_may_offload(int reason,
 					    const struct list_head *src_folios)
 {
-	return migrate_copy_offloading() &&
+	return static_branch_unlikely(&migrate_copy_offload_key) &&
 	       __migrate_copy_may_offload(reason, src_folios);
 }
 
 int migrate_copy_engines_init(struct kobject *parent);
 #else
-static inline bool migrate_copy_offloading(void)
-{
-	return false;
-}
-
 static inline unsigned int
 migrate_copy_offload_run(struct migrate_copy_job *job,
 			 const struct migrate_copy_info *info,

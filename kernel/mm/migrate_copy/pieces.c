@@ -34,14 +34,14 @@
  * pages, the more often it has to: CPUs beside others unmap less at a time than one
  * that is alone.
  */
-static void pieces_cut(struct list_head *from, struct list_head *batch)
+static void pieces_cut(struct list_head *from, struct list_head *batch, int reason)
 {
 	unsigned int most_pages = READ_ONCE(migrate_copy_batch_pages) / 4;
 	unsigned int nr_pages = 0, nr = 0, most = PIECE_FOLIOS;
 	struct folio *folio;
 
 	/* Engines get more at a time. */
-	if (migrate_copy_offloading())
+	if (migrate_copy_may_offload(reason, NULL))
 		most = most_pages;
 	list_for_each_entry(folio, from, lru) {
 		nr_pages += folio_nr_pages(folio);
@@ -122,7 +122,7 @@ static bool pieces_try(struct migrate_pieces *pieces, struct migrate_piece *piec
 		}
 	}
 	while (!list_empty(from) && !aid.no_memory) {
-		pieces_cut(from, &batch);
+		pieces_cut(from, &batch, pieces->reason);
 		migrate_pages_batch(&batch, get_new_folio, NULL, private,
 				    MIGRATE_ASYNC, pieces->reason, &piece->failed,
 				    &split_folios, stats,

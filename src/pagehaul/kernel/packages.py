@@ -4,13 +4,14 @@
 import gzip
 import os
 import shutil
+from itertools import chain
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
 from pagehaul.kernel import tree
 from pagehaul.kernel.bases import Base
-from pagehaul.kernel.build import NEW_CONFIG, make, make_words, read_options, take_config
+from pagehaul.kernel.build import CONFIGS, NEW_CONFIG, make, make_words, read_options, take_config
 from pagehaul.locks import lock
 from pagehaul.paths import cache_dir, log_dir
 from pagehaul.ui import Command, run_logged
@@ -25,17 +26,10 @@ _OPTIONS = (
     *("--disable", "DEBUG_INFO_DWARF4"),
     *("--disable", "DEBUG_INFO_DWARF5"),
     *("--enable", "DEBUG_INFO_NONE"),
-    *("--enable", "MIGRATE_COPY"),
-    *("--module", "MIGRATE_COPY_DCBM"),
-    *("--module", "MIGRATE_COPY_MTCOPY"),
-    # Devices whose channels dcbm can use; a base that lacks one of them ignores it.
-    *("--enable", "DMADEVICES"),
-    *("--module", "INTEL_IOATDMA"),
-    *("--module", "INTEL_IDXD"),
-    *("--module", "AMD_PTDMA"),
-    *("--module", "AMD_AE4DMA"),
     *("--disable", "MIGRATE_COPY_KUNIT_TEST"),
 )
+_FRAGMENT = CONFIGS / "machine.config"
+_WORDS = {"y": "--enable", "m": "--module"}
 
 
 def build(config_file: Path | None, base: Base, kernel_source: str | None = None) -> list[Path]:
@@ -54,8 +48,9 @@ def build(config_file: Path | None, base: Base, kernel_source: str | None = None
         log.unlink(missing_ok=True)
         (where / NEW_CONFIG).write_bytes(config)
         env = {"KCONFIG_CONFIG": NEW_CONFIG}
+        added = [(_WORDS[value], name) for name, value in read_options(_FRAGMENT).items()]
         for words in (
-            ["scripts/config", "--file", NEW_CONFIG, *_OPTIONS],
+            ["scripts/config", "--file", NEW_CONFIG, *_OPTIONS, *chain.from_iterable(added)],
             [*make_words(), "olddefconfig"],
         ):
             run_logged(Command(words, where, env), log, title=f"configuring: {words[0]}")

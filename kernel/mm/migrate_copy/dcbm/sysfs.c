@@ -155,7 +155,7 @@ static const char *state_name(const struct dcbm_chan *dchan)
 static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	unsigned int i, nr = dcbm_slots();
-	ssize_t len;
+	ssize_t len, first;
 
 	len = sysfs_emit(buf, "rejected %ld\nspurious %ld\n", atomic_long_read(&dcbm_rejected),
 			 atomic_long_read(&dcbm_spurious));
@@ -163,6 +163,7 @@ static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr, ch
 		len += sysfs_emit_at(buf, len, "no channel is asked for: nr_dma_chan is 0\n");
 	if (!READ_ONCE(use.offloading))
 		len += sysfs_emit_at(buf, len, "no migration uses channels: offloading is 0\n");
+	first = len;
 	for (i = 0; i < nr; i++) {
 		struct dcbm_chan *dchan = dcbm_chans[i];
 
@@ -173,7 +174,10 @@ static ssize_t status_show(struct kobject *kobj, struct kobj_attribute *attr, ch
 					     dchan->bytes / SZ_1K);
 		spin_unlock_irq(&dchan->lock);
 	}
-	return dcbm_list_unused(buf, len);
+	len = dcbm_list_unused(buf, len);
+	if (len == first)
+		len += sysfs_emit_at(buf, len, "no channel is there that nobody else has\n");
+	return len;
 }
 
 static struct kobj_attribute status_attr = __ATTR_RO(status);

@@ -968,6 +968,24 @@ static void usual_again(void)
 	require(!softdma_load("") && !module_load(dcbm_path, ""), "cannot load");
 }
 
+/* Who has loaded no driver is told so. */
+static void test_no_channel(const void *arg)
+{
+	char rest[128];
+	bool told;
+
+	must_unload("dcbm");
+	must_unload("softdma");
+	require(!module_load(dcbm_path, ""), "cannot load dcbm");
+	engine_set("channels", 1);
+	print_status();
+	told = status_find("no channel is there", rest, sizeof(rest)) ||
+		status_find("dma", rest, sizeof(rest));
+	must_unload("dcbm");
+	require(!softdma_load("") && !module_load(dcbm_path, ""), "cannot load");
+	require(told, "nobody says why");
+}
+
 /* Memory moves by a peculiar device, which is not misused. */
 static void test_peculiar(const void *arg)
 {
@@ -1212,7 +1230,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < nr; i++)
 		planned += applies(&troubles[i]);
 	planned += applies(&lossy);
-	planned += softdma_path ? 4 + ARRAY_SIZE(peculiars) : 0;
+	planned += softdma_path ? 5 + ARRAY_SIZE(peculiars) : 0;
 	tests_start(planned);
 	setup();
 	test_run("knobs of the engine", TIMEOUT, test_knobs, NULL);
@@ -1228,6 +1246,7 @@ int main(int argc, char **argv)
 		for (i = 0; i < ARRAY_SIZE(peculiars); i++)
 			test_run(peculiars[i].name, TIMEOUT + megabytes,
 				 test_peculiar, &peculiars[i]);
+		test_run("there is no channel", TIMEOUT, test_no_channel, NULL);
 		test_run("unmapped with interrupts enabled", TIMEOUT, test_unmap,
 			 &troubles[1]);
 		test_run("channels are short of descriptors", TIMEOUT,
