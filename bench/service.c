@@ -10,7 +10,7 @@
 
 #include "workbench.h"
 
-#define SOCKET	"/run/workbench.sock"
+#define SOCKET	"/tmp/workbench.sock"
 
 /* Puts a value behind the head of a request; returns the length of that. */
 static size_t add_value(char *text, size_t head, const char *value, size_t length)

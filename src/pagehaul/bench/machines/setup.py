@@ -20,7 +20,7 @@ def guests(wanted: Sequence[Experiment], base: Base | None, *, quick: bool) -> G
     more = [name for experiment in wanted for name in experiment.kernels]
     names = dict.fromkeys(("vanilla", "pagehaul", *more))
     kernels = {name: build.build(name, base) for name in names}
-    program = _program()
+    program = programs()
     for experiment in wanted:
         if experiment.prepare is not None:
             experiment.prepare(kernels["pagehaul"], quick)
@@ -30,12 +30,13 @@ def guests(wanted: Sequence[Experiment], base: Base | None, *, quick: bool) -> G
 def here(wanted: Sequence[Experiment]) -> Host:
     """Return this machine, with all that some experiments need."""
     _require(wanted)
-    return Host(_program())
+    return Host(programs())
 
 
 def _require(wanted: Sequence[Experiment]) -> None:
     tools.require(*(name for experiment in wanted for name in experiment.packages))
 
 
-def _program() -> Path:
+def programs() -> Path:
+    """Compile the programs of the benchmark, and return where movebench is; others are beside."""
     return cprogs.build_static(REPO / "bench") / "movebench"

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Every scene of the workloads, with little memory: it plays to its end, and no value is wrong."""
+
+import shlex
+from dataclasses import replace
+from functools import partial
+
+from pagehaul.bench.catalogue import EXPERIMENTS
+from pagehaul.bench.cell import Scene, Size
+from pagehaul.bench.machines.kinds import SERVING, Kind
+from pagehaul.bench.machines.setup import programs
+from pagehaul.guest.machine import Guest
+from pagehaul.host import tools
+from pagehaul.kernel import build
+from pagehaul.suites.ours import flat_programs
+from pagehaul.suites.outcomes import Outcome
+from pagehaul.suites.programs import GUEST, Program
+from pagehaul.suites.suite import Subject, Suite
+from pagehaul.suites.together import all_at_once
+
+# MiB, which are few, and requests a second that an emulated server can answer.
+_MB = 64
+_PART_MB = 16
+_RATE = 500
+_QUICK = ("--quiet-ms=20", "--window-ms=100")
+
+_WORKLOADS = [each for name, each in EXPERIMENTS.items() if name.startswith("workload-")]
+
+# Its arguments are a name and a command.
+_TEST = """\
+n=0
+try() {
+    n=$((n + 1)); name=$1; shift
+    if "$@" > /run/said 2>&1; then
+        echo "ok $n $name"
+    else
+        sed 's/^/# /' /run/said
+        echo "not ok $n $name"
+    fi
+}
+"""
+
+
+def scenes(cpus: int) -> dict[Kind, list[Scene]]:
+    """Return the scenes of all workloads, each once, and one of each service in an open loop."""
+    found: dict[Kind, dict[Scene, None]] = {}
+    open_loops: set[str] = set()
+    for experiment in _WORKLOADS:
+        kind = experiment.machine if experiment.machine.shape is not SERVING.shape else SERVING
+        for cell in experiment.cells(Size(True, cpus, 0)):
+            scene = cell.scene
+            if scene is None or (scene.rate and scene.service in open_loops):
+                continue
+            if scene.rate:
+                open_loops.add(scene.service)
+            found.setdefault(kind, {})[_little(scene)] = None
+    return {kind: list(each) for kind, each in found.items()}
+
+
+def _little(scene: Scene) -> Scene:
+    return replace(
+        scene,
+        mb=min(scene.mb, _MB),
+        rate=min(scene.rate, _RATE),
+        neighbour_mb=min(scene.neighbour_mb, _MB),
+        amount_mb=min(scene.amount_mb, _PART_MB),
+        named=False,
+    )
+
+
+def _name(scene: Scene) -> str:
+    words = [scene.service, *(["in huge pages"] if scene.huge else []), scene.name, scene.way]
+    return " ".join([*words, "open loop" if scene.rate else "closed loop"])
+
+
+def script(workbench: str, wanted: list[Scene]) -> str:
+    """Return a shell script that plays scenes, and prints TAP."""
+    tests = [
+        shlex.join(["try", _name(scene), workbench, *scene.words(), *_QUICK]) for scene in wanted
+    ]
+    return f"{_TEST}echo 1..{len(tests)}\n" + "\n".join(tests) + "\n[ $n -gt 0 ]"
+
+
+def _work(subject: Subject) -> list[Outcome]:
+    tools.require(*(name for each in _WORKLOADS for name in each.packages))
+    kernel = build.build(subject.ours, subject.base)
+    workbench = str(programs().with_name("workbench"))
+    works = [
+        partial(
+            flat_programs,
+            f"{subject.suite}-{kind.name}",
+            kernel,
+            _guest(kind),
+            [Program(kind.name, script(workbench, wanted))],
+        )
+        for kind, wanted in scenes(GUEST.cpus).items()
+    ]
+    return all_at_once(works, GUEST, kernel)
+
+
+def _guest(kind: Kind) -> Guest:
+    return GUEST if kind is SERVING else kind.shape(replace(GUEST, append=()), GUEST.cpus)
+
+
+SUITE = Suite("workloads", 205, _work)
