@@ -60,9 +60,20 @@ static const char *unfit(struct dma_chan *chan)
 	return NULL;
 }
 
+/* How many channels of a device we have. */
+static unsigned int ours_of(const struct device *dev)
+{
+	unsigned int i, ours = 0, nr = dcbm_slots();
+
+	for (i = 0; i < nr; i++)
+		ours += READ_ONCE(dcbm_chans[i]->state) != CHAN_CLOSED && dcbm_chans[i]->dev == dev;
+	return ours;
+}
+
 /**
  * struct search - what channel to look for
  * @nid: On which node, or NUMA_NO_NODE for any.
+ * @most: Of a device of which we have no more channels than this.
  * @dchan: Learns what there is to know of the last one that suits, which is the one
  *	that is found; NULL to find none.
  * @buf: Where to write which are not used, and why, if none is to be found.
@@ -70,6 +81,7 @@ static const char *unfit(struct dma_chan *chan)
  */
 struct search {
 	int nid;
+	unsigned int most;
 	struct dcbm_chan *dchan;
 	char *buf;
 	ssize_t len;
@@ -110,7 +122,8 @@ static bool suits(struct dma_chan *chan, void *data)
 		return false;
 	}
 	if (why || (search->nid != NUMA_NO_NODE &&
-		    search->nid != dev_to_node(chan->device->dev)))
+		    search->nid != dev_to_node(chan->device->dev)) ||
+	    ours_of(dmaengine_get_dma_device(chan)) > search->most)
 		return false;
 	learn(search->dchan, chan);
 	return true;
@@ -174,18 +187,22 @@ static struct dcbm_chan *free_slot(void)
 	return dchan;
 }
 
-/* One channel more, on the node if there is one; false if there is none. */
+/*
+ * One channel more, of a device of which we have few, on the node if there is one; false
+ * if there is none.
+ */
 static bool acquire_one(int nid)
 {
 	struct dcbm_chan *dchan = free_slot();
 	struct search near = { .nid = nid, .dchan = dchan };
 	struct search any = { .nid = NUMA_NO_NODE, .dchan = dchan };
-	struct dma_chan *chan;
+	struct dma_chan *chan = NULL;
 
 	if (!dchan)
 		return false;
 	dchan->dev = NULL;
-	chan = request(&near) ?: request(&any);
+	for (; !chan && near.most <= dcbm_slots(); near.most = ++any.most)
+		chan = request(&near) ?: request(&any);
 	if (!chan) {
 		put_device(dchan->dev);
 		return false;
@@ -226,7 +243,7 @@ static bool wait_left(void)
 /**
  * dcbm_acquire() - Have as many channels as are wanted, or all there are.
  *
- * Of all nodes in turn.
+ * Of all nodes in turn, and of all devices.
  *
  * Context: Process context with dcbm_mutex, may sleep.
  */

@@ -986,6 +986,30 @@ static void test_no_channel(const void *arg)
 	require(told, "nobody says why");
 }
 
+/* Few channels are of many devices, two of which are on each node. */
+static void test_devices(const void *arg)
+{
+	char device[64], rest[128], channel[64];
+	unsigned int i, there = 0, ours = 0;
+
+	must_unload("dcbm");
+	must_unload("softdma");
+	require(!softdma_load("devices=4") && !module_load(dcbm_path, ""), "cannot load");
+	engine_set("channels", 4);
+	print_status();
+	for (i = 0; i < 64; i++) {
+		snprintf(channel, sizeof(channel), "dma%uchan0", i);
+		if (!device_of(channel, device, sizeof(device)))
+			continue;
+		there++;
+		snprintf(channel, sizeof(channel), "dma%uchan", i);
+		ours += status_find(channel, rest, sizeof(rest)) && strstr(rest, ": ready");
+	}
+	usual_again();
+	require(ours && ours == (there < 4 ? there : 4), "channels of %u of %u devices",
+		ours, there);
+}
+
 /* Memory moves by a peculiar device, which is not misused. */
 static void test_peculiar(const void *arg)
 {
@@ -1230,7 +1254,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < nr; i++)
 		planned += applies(&troubles[i]);
 	planned += applies(&lossy);
-	planned += softdma_path ? 5 + ARRAY_SIZE(peculiars) : 0;
+	planned += softdma_path ? 6 + ARRAY_SIZE(peculiars) : 0;
 	tests_start(planned);
 	setup();
 	test_run("knobs of the engine", TIMEOUT, test_knobs, NULL);
@@ -1247,6 +1271,7 @@ int main(int argc, char **argv)
 			test_run(peculiars[i].name, TIMEOUT + megabytes,
 				 test_peculiar, &peculiars[i]);
 		test_run("there is no channel", TIMEOUT, test_no_channel, NULL);
+		test_run("few channels are of many devices", TIMEOUT, test_devices, NULL);
 		test_run("unmapped with interrupts enabled", TIMEOUT, test_unmap,
 			 &troubles[1]);
 		test_run("channels are short of descriptors", TIMEOUT,
