@@ -44,7 +44,7 @@ static uint64_t hold_page(uint64_t *words, size_t number, bool fill)
 	return wrong;
 }
 
-/* Until nobody asks any more whether the memory is as it was. */
+/* Until it is killed; whoever asks is told whether the memory is as it was. */
 static void __attribute__((noreturn)) hold_memory(const struct cell *cell, int asker, int told)
 {
 	size_t nr = (cell->neighbour_mb << 20) / BASE_SIZE;

@@ -115,8 +115,14 @@ static bool run_promotion(const struct move *move)
 	return !failed();
 }
 
+/* Also after a scene that failed. */
+static void end_promotion(void)
+{
+	write_text(BALANCING, "0");
+}
+
 const struct way by_promotion = {
 	.name = "promotion", .begin = begin_promotion, .run = run_promotion,
 	.counter = PROMOTED, .counts = BASE_SIZE, .prepare = prepare_promotion,
-	.once = true,
+	.end = end_promotion, .once = true,
 };

@@ -13,9 +13,10 @@ class _Terminated(BaseException):
     """SIGTERM, as KeyboardInterrupt is SIGINT."""
 
 
-def _terminate(*_: object) -> None:
-    # `timeout` and service managers send several: a second one would cut the ending short.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def _terminate_once(*_: object) -> None:
+    # `timeout` and service managers send several: a second one would cut the ending short. Not
+    # SIG_IGN, which programs that are started would have as well.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     raise _Terminated
 
 
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         name = verbs.name_of(words)
         # SIGTERM must end all that the verb has started, guests above all.
-        signal.signal(signal.SIGTERM, _terminate)
+        signal.signal(signal.SIGTERM, _terminate_once)
         verb, parser = verbs.parser_of(name)
         return verb.run(parser.parse_args(words[1:]))
     except PagehaulError as error:

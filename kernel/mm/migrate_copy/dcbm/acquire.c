@@ -74,6 +74,7 @@ static unsigned int ours_of(const struct device *dev)
  * struct search - what channel to look for
  * @nid: On which node, or NUMA_NO_NODE for any.
  * @most: Of a device of which we have no more channels than this.
+ * @more: Whether there is one of a device of which we have more.
  * @dchan: Learns what there is to know of the last one that suits, which is the one
  *	that is found; NULL to find none.
  * @buf: Where to write which are not used, and why, if none is to be found.
@@ -82,6 +83,7 @@ static unsigned int ours_of(const struct device *dev)
 struct search {
 	int nid;
 	unsigned int most;
+	bool more;
 	struct dcbm_chan *dchan;
 	char *buf;
 	ssize_t len;
@@ -122,9 +124,12 @@ static bool suits(struct dma_chan *chan, void *data)
 		return false;
 	}
 	if (why || (search->nid != NUMA_NO_NODE &&
-		    search->nid != dev_to_node(chan->device->dev)) ||
-	    ours_of(dmaengine_get_dma_device(chan)) > search->most)
+		    search->nid != dev_to_node(chan->device->dev)))
 		return false;
+	if (ours_of(dmaengine_get_dma_device(chan)) > search->most) {
+		search->more = true;
+		return false;
+	}
 	learn(search->dchan, chan);
 	return true;
 }
@@ -135,6 +140,19 @@ static struct dma_chan *request(struct search *search)
 
 	dma_cap_set(DMA_MEMCPY, mask);
 	return dma_request_channel(mask, suits, search);
+}
+
+/* Of the device of which we have the fewest. */
+static struct dma_chan *request_evenly(struct search *search)
+{
+	struct dma_chan *chan;
+
+	do {
+		search->more = false;
+		chan = request(search);
+		search->most++;
+	} while (!chan && search->more);
+	return chan;
 }
 
 /**
@@ -187,22 +205,18 @@ static struct dcbm_chan *free_slot(void)
 	return dchan;
 }
 
-/*
- * One channel more, of a device of which we have few, on the node if there is one; false
- * if there is none.
- */
+/* One channel more, on the node if there is one; false if there is none. */
 static bool acquire_one(int nid)
 {
 	struct dcbm_chan *dchan = free_slot();
 	struct search near = { .nid = nid, .dchan = dchan };
 	struct search any = { .nid = NUMA_NO_NODE, .dchan = dchan };
-	struct dma_chan *chan = NULL;
+	struct dma_chan *chan;
 
 	if (!dchan)
 		return false;
 	dchan->dev = NULL;
-	for (; !chan && near.most <= dcbm_slots(); near.most = ++any.most)
-		chan = request(&near) ?: request(&any);
+	chan = request_evenly(&near) ?: request_evenly(&any);
 	if (!chan) {
 		put_device(dchan->dev);
 		return false;
@@ -243,7 +257,7 @@ static bool wait_left(void)
 /**
  * dcbm_acquire() - Have as many channels as are wanted, or all there are.
  *
- * Of all nodes in turn, and of all devices.
+ * Of all nodes in turn, and of the devices of each.
  *
  * Context: Process context with dcbm_mutex, may sleep.
  */
