@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from rows import seeing, seen
 
+from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.measures.remap import Remap
 from pagehaul.bench.measures.touch import Touch, Touches
-from pagehaul.bench.row import Row
+from pagehaul.bench.row import Integrity, Results, Row
 from pagehaul.cli import main
 from pagehaul.cli import test as verb
 from pagehaul.errors import PagehaulError
@@ -299,6 +300,27 @@ def test_path_length_bounds(off: float | None, batch: float, bad: int) -> None:
     outcomes = figures.check_path_length(rows)
     assert len(outcomes) == 2
     assert sum(outcome.status is Status.FAILED for outcome in outcomes) == bad
+
+
+@pytest.mark.parametrize(("later", "bad"), [(1010.0, 0), (1030.0, 1)])
+def test_more_boots_decide_whether_a_path_is_too_long(
+    monkeypatch: pytest.MonkeyPatch, later: float, bad: int
+) -> None:
+    asked = []
+
+    def measure(base: object, experiment: Experiment, boots: int | None = None) -> Results:
+        asked.append((experiment.name, boots))
+        ours = 1030.0 if boots == 3 else later
+        rows: tuple[Row, ...] = tuple(
+            row(kernel, "serial", 1000.0) for kernel in ("vanilla", "pagehaul")
+        )
+        rows += (row("pagehaul", "batch", ours), row("pagehaul", "parallel", 1000.0))
+        return Results({}, rows, Integrity(1, 0, 0))
+
+    monkeypatch.setattr(figures, "_measure", measure)
+    monkeypatch.setattr(figures, "check_busy", lambda rows: [])
+    assert sum(each.status is Status.FAILED for each in figures.path_length()) == bad
+    assert asked == [("path-length", 3), ("path-length", 9), ("busy-counted", None)]
 
 
 def test_path_length_is_that_of_the_usual_path() -> None:
