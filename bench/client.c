@@ -397,40 +397,33 @@ static void close_connections(void)
 	client.value = client.expected = NULL;
 }
 
-/* Sets each key once. */
-static bool fill_server(const struct cell *cell)
+/* Sets or gets each key once. */
+static bool request_all(bool set)
 {
-	if (!open_connections(cell))
-		return false;
-	for (uint32_t key = 0; key < client.nr_keys || nr_pending();) {
-		for (; key < client.nr_keys; key++) {
-			struct connection *c = &client.connections[key % cell->connections];
-
-			if (!has_room(c, FILL_PENDING))
-				break;
-			send_request(c, key, true, 0);
-		}
-		if (!exchange(UINT64_MAX, false))
-			return false;
-	}
-	return !cell->service->use_all || use_all(cell);
-}
-
-/* Gets each key once. */
-static bool verify_server(struct load *load)
-{
-	client.load.wrong = client.load.checked = 0;
 	for (uint32_t key = 0; key < client.nr_keys || nr_pending();) {
 		for (; key < client.nr_keys; key++) {
 			struct connection *c = &client.connections[key % client.cell->connections];
 
 			if (!has_room(c, FILL_PENDING))
 				break;
-			send_request(c, key, false, 0);
+			send_request(c, key, set, 0);
 		}
 		if (!exchange(UINT64_MAX, false))
-			break;
+			return false;
 	}
+	return true;
+}
+
+static bool fill_server(const struct cell *cell)
+{
+	return open_connections(cell) && request_all(true) &&
+	       (!cell->service->use_all || use_all(cell));
+}
+
+static bool verify_server(struct load *load)
+{
+	client.load.wrong = client.load.checked = 0;
+	request_all(false);
 	*load = (struct load) {
 		.wrong = client.load.wrong, .checked = client.load.checked,
 	};

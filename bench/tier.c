@@ -97,6 +97,12 @@ static bool begin_promotion(const struct move *move)
 	return !failed();
 }
 
+/* After a scene, also one that failed. */
+static void end_promotion(void)
+{
+	write_text(BALANCING, "0");
+}
+
 /* The program comes to use what was demoted; waits until most of that has come back. */
 static bool run_promotion(const struct move *move)
 {
@@ -107,18 +113,12 @@ static bool run_promotion(const struct move *move)
 		return false;
 	while (count_now(PROMOTED) - first < wanted && now_ns() < deadline)
 		sleep_ns(LOOK_NS);
-	write_text(BALANCING, "0");
+	end_promotion();
 	if (now_ns() >= deadline)
 		fail("only %lu of %lu pages were promoted",
 		     (unsigned long)(count_now(PROMOTED) - first),
 		     (unsigned long)wanted);
 	return !failed();
-}
-
-/* Also after a scene that failed. */
-static void end_promotion(void)
-{
-	write_text(BALANCING, "0");
 }
 
 const struct way by_promotion = {

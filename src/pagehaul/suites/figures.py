@@ -36,8 +36,7 @@ MAX_PATH_SMALL = 1.02
 # takes 1% more, or not, for dozens of moves: in one of two boots a mode of ours did in all 50.
 # Where the shortest stretch of three boots is too long, those of nine decide.
 _STRETCH = 25
-_PATH_BOOTS = 3
-_MOST_PATH_BOOTS = 9
+_PATH_BOOTS = (3, 9)
 
 # Beside a hog, as parts of the unmodified kernel's: speed at least, and CPU time at most.
 MIN_BUSY_SPEED = 0.95
@@ -175,11 +174,12 @@ def check_forced(rows: Iterable[Row]) -> list[Outcome]:
 
 def path_length(base: Base | None = None) -> list[Outcome]:
     """Count instructions: next to nothing more than the unmodified kernel's, nor beside a hog."""
-    boots, experiment = _PATH_BOOTS, EXPERIMENTS["path-length"]
-    found = check_path_length(_measure(base, experiment, boots=boots).rows)
-    while boots < _MOST_PATH_BOOTS and any(each.status is Status.FAILED for each in found):
-        boots *= 3
-        found = check_path_length(_measure(base, experiment, boots=boots).rows)
+    found: list[Outcome] = []
+    for boots in _PATH_BOOTS:
+        alone = _measure(base, EXPERIMENTS["path-length"], boots=boots)
+        found = check_path_length(alone.rows)
+        if all(each.status is not Status.FAILED for each in found):
+            break
     return found + check_busy(_measure(base, EXPERIMENTS["busy-counted"]).rows)
 
 

@@ -959,13 +959,19 @@ static const struct peculiar peculiars[] = {
 	  "none-such softdma", check_lost },
 };
 
+static void load_again(const char *params)
+{
+	must_unload("dcbm");
+	must_unload("softdma");
+	require(!softdma_load(params) && !module_load(dcbm_path, ""),
+		"cannot load with %s", params);
+}
+
 /* Modules as they are for other tests. */
 static void usual_again(void)
 {
 	faults_clear();
-	must_unload("dcbm");
-	must_unload("softdma");
-	require(!softdma_load("") && !module_load(dcbm_path, ""), "cannot load");
+	load_again("");
 }
 
 /* Who has loaded no driver is told so. */
@@ -992,9 +998,7 @@ static void test_devices(const void *arg)
 	char device[64], rest[128], channel[64];
 	unsigned int i, there = 0, ours = 0;
 
-	must_unload("dcbm");
-	must_unload("softdma");
-	require(!softdma_load("devices=4") && !module_load(dcbm_path, ""), "cannot load");
+	load_again("devices=4");
 	engine_set("channels", 4);
 	print_status();
 	for (i = 0; i < 64; i++) {
@@ -1022,10 +1026,7 @@ static void test_peculiar(const void *arg)
 		skip("no fault injection");
 	nodes_find(&from, &to);
 	mode_enter(MODE_BATCH);
-	must_unload("dcbm");
-	must_unload("softdma");
-	require(!softdma_load(what->params) && !module_load(dcbm_path, ""),
-		"cannot load with %s", what->params);
+	load_again(what->params);
 	file_write_number(PARAM_DIR "/delay_ms", DELAY_MS);
 	engine_set("min_kb", 0);
 	engine_set("chunk_kb", 2048);
