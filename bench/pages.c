@@ -121,16 +121,32 @@ bool find_pages(pid_t pid, struct pages *pages, struct pages *huge)
 	return !failed();
 }
 
+static bool find_nodes(pid_t pid, struct pages *pages)
+{
+	if (syscall(SYS_move_pages, (long)pid, pages->nr, pages->addresses, NULL, pages->status,
+		    0L) < 0)
+		fail("move_pages: %s", strerror(errno));
+	return !failed();
+}
+
+/* Tells how many of the pages are on @node. */
+bool count_on(pid_t pid, struct pages *pages, unsigned long node, size_t *nr)
+{
+	*nr = 0;
+	if (!find_nodes(pid, pages))
+		return false;
+	for (size_t i = 0; i < pages->nr; i++)
+		*nr += pages->status[i] == (int)node;
+	return true;
+}
+
 /* Keeps only those pages that are on @node. */
 bool keep_on(pid_t pid, struct pages *pages, unsigned long node)
 {
 	size_t nr = 0;
 
-	if (syscall(SYS_move_pages, (long)pid, pages->nr, pages->addresses, NULL, pages->status,
-		    0L) < 0) {
-		fail("move_pages: %s", strerror(errno));
+	if (!find_nodes(pid, pages))
 		return false;
-	}
 	for (size_t i = 0; i < pages->nr; i++)
 		if (pages->status[i] == (int)node)
 			pages->addresses[nr++] = pages->addresses[i];

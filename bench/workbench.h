@@ -37,6 +37,7 @@ struct cell {
 	unsigned long window_ms;	/* of all that is compared between ways, from its start on */
 	unsigned long reps;
 	unsigned long callers;
+	unsigned long tries;		/* runs of the way, while too much stays where it is */
 	unsigned long from;
 	unsigned long to;
 	unsigned long neighbour_mb;
@@ -175,6 +176,7 @@ struct pages {
 
 bool add_pages(struct pages *pages, void *address, size_t more);
 bool find_pages(pid_t pid, struct pages *pages, struct pages *huge);
+bool count_on(pid_t pid, struct pages *pages, unsigned long node, size_t *nr);
 bool keep_on(pid_t pid, struct pages *pages, unsigned long node);
 void free_pages(struct pages *pages);
 

@@ -26,6 +26,7 @@ static void usage(FILE *file)
 	      "                       memory goes to a slower tier, or comes back; compaction:\n"
 	      "                       somebody wants huge pages where it is (move)\n"
 	      "  -c, --callers N      of the ways callers and move (1)\n"
+	      "  -y, --tries N        runs of the way, while more than a tenth stays (1)\n"
 	      "  -b, --mb N           MiB of values in the server (512)\n"
 	      "  -v, --value-bytes N  of a value (4000)\n"
 	      "  -n, --connections N  of the client (4)\n"
@@ -57,6 +58,7 @@ static const struct option long_options[] = {
 	{ "scene", required_argument, NULL, 'S' },
 	{ "way", required_argument, NULL, 'w' },
 	{ "callers", required_argument, NULL, 'c' },
+	{ "tries", required_argument, NULL, 'y' },
 	{ "mb", required_argument, NULL, 'b' },
 	{ "value-bytes", required_argument, NULL, 'v' },
 	{ "connections", required_argument, NULL, 'n' },
@@ -102,6 +104,7 @@ static void parse_number_option(int option, struct cell *cell)
 		unsigned long *where, least, most;
 	} numbers[] = {
 		{ 'c', &cell->callers, 1, MAX_CALLERS },
+		{ 'y', &cell->tries, 1, 1000 },
 		{ 'b', &cell->mb, 1, 1UL << 20 },
 		{ 'v', &cell->value_bytes, 8, 1UL << 20 },
 		{ 'n', &cell->connections, 1, 64 },
@@ -137,11 +140,11 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 		.label = "", .service = find_service("redis"), .scene = find_scene("drain"),
 		.way = find_way("move"), .mb = 512, .value_bytes = 4000, .connections = 4,
 		.sets = 20, .quiet_ms = 40, .window_ms = 500, .reps = 1,
-		.callers = 1, .to = 1,
+		.callers = 1, .tries = 1, .to = 1,
 		.neighbour_mb = 512, .amount_mb = 128, .cold = 10,
 	};
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "p:T:ol:s:S:w:c:b:v:n:R:e:q:W:N:a:t:C:Hr:f:d:k:h",
+	while ((option = getopt_long(argc, argv, "p:T:ol:s:S:w:c:y:b:v:n:R:e:q:W:N:a:t:C:Hr:f:d:k:h",
 				     long_options, NULL)) != -1) {
 		switch (option) {
 		case 'p':

@@ -24,14 +24,18 @@ _PART_MB = 16
 _RATE = 500
 _QUICK = ("--quiet-ms=20", "--window-ms=100")
 
+# The kernel leaves huge pages that processes share while one of them, on an emulated CPU that has
+# no real one, is in a fault: an unmodified one does, too.
+_TRIES = ("--tries=50",)
+
 _WORKLOADS = [each for name, each in EXPERIMENTS.items() if name.startswith("workload-")]
 
-# Its arguments are a name and a command.
+# Its arguments are a name and a command, which has so many seconds.
 _TEST = """\
 n=0
 try() {
     n=$((n + 1)); name=$1; shift
-    if "$@" > /run/said 2>&1; then
+    if timeout -k 10 600 "$@" > /run/said 2>&1; then
         echo "ok $n $name"
     else
         sed 's/^/# /' /run/said
@@ -76,7 +80,7 @@ def _name(scene: Scene) -> str:
 def script(workbench: str, wanted: list[Scene]) -> str:
     """Return a shell script that plays scenes, and prints TAP."""
     tests = [
-        shlex.join(["try", _name(scene), workbench, *scene.words(), *_QUICK]) for scene in wanted
+        shlex.join(["try", _name(scene), workbench, *scene.words(), *_QUICK, *_TRIES]) for scene in wanted
     ]
     return f"{_TEST}echo 1..{len(tests)}\n" + "\n".join(tests)
 
@@ -102,6 +106,4 @@ def _guest(kind: Kind) -> Guest:
     return GUEST if kind is SERVING else kind.shape(replace(GUEST, append=()), GUEST.cpus)
 
 
-# On request: of one run in three, 15 huge pages of PostgreSQL stayed where they were, and why has
-# not been found.
-SUITE = Suite("workloads", 205, _work, on_request=True)
+SUITE = Suite("workloads", 205, _work)
