@@ -25,6 +25,9 @@
  * seg_kb, boundary_kb	takes so much at a time, and nothing that crosses such a
  *			boundary (all PCI devices that say nothing take 64 KB)
  * mask_bits		reaches so much memory: the rest needs bounce buffers
+ * own_bits		each channel has a device of its own for its transfers, which reaches
+ *			so much memory, and which seg_kb is of; as soon as a client has
+ *			requested it, and not before (k3-udma)
  * no_order		does the last transfer that it was given first (idxd)
  * coalesce		reports a descriptor that does not interrupt together with the
  *			next one that does, or when it is asked how far it is (plx_dma,
@@ -138,6 +141,10 @@ static unsigned int mask_bits = 64;
 module_param(mask_bits, uint, 0444);
 MODULE_PARM_DESC(mask_bits, "bits of an address, 24 to 64 (default 64)");
 
+static unsigned int own_bits;
+module_param(own_bits, uint, 0444);
+MODULE_PARM_DESC(own_bits, "bits of an address of a channel's own device, 24 to 64; 0: it has none (default)");
+
 static bool no_order;
 module_param(no_order, bool, 0444);
 MODULE_PARM_DESC(no_order, "complete in another order (default 0)");
@@ -218,6 +225,8 @@ struct softdma_desc {
  * @closing: Nothing more is taken.
  * @seg_kb: Most KB of a transfer, 0 for any number, as it was when the client
  *	requested the channel.
+ * @dev: The device that does its transfers, while a client has it.
+ * @own_parms: What is known of its own device.
  * @free_at: When a channel with @bandwidth_mb or @setup_ns is through with the last transfer.
  * @work: Where the thread waits for work.
  * @idle: Where others wait for the thread to let go of @current_desc.
@@ -235,6 +244,8 @@ struct softdma_chan {
 	bool gone;
 	bool closing;
 	unsigned int seg_kb;
+	struct device *dev;
+	struct device_dma_parameters own_parms;
 	ktime_t free_at;
 	wait_queue_head_t work;
 	wait_queue_head_t idle;
@@ -520,9 +531,37 @@ static bool is_idle(struct softdma_chan *sc)
 	return idle;
 }
 
+static void set_seg(struct device *dev, unsigned int kb)
+{
+	dma_set_max_seg_size(dev, kb ? kb * SZ_1K : UINT_MAX);
+}
+
+static int set_mask(struct device *dev, unsigned int bits)
+{
+	int err = dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64));
+
+	/* Not asked for, as the platform might refuse what it has no zone for. */
+	if (!err)
+		*dev->dma_mask = DMA_BIT_MASK(bits);
+	return err;
+}
+
 static int alloc_chan_resources(struct dma_chan *chan)
 {
-	WRITE_ONCE(to_chan(chan)->seg_kb, READ_ONCE(seg_kb));
+	struct softdma_chan *sc = to_chan(chan);
+	struct device *own = &chan->dev->device;
+	int err;
+
+	WRITE_ONCE(sc->seg_kb, READ_ONCE(seg_kb));
+	if (own_bits) {
+		err = set_mask(own, own_bits);
+		if (err)
+			return err;
+		own->dma_parms = &sc->own_parms;
+		set_seg(own, sc->seg_kb);
+		chan->dev->chan_dma_dev = true;
+	}
+	sc->dev = get_device(dmaengine_get_dma_device(chan));
 	return 0;
 }
 
@@ -537,6 +576,9 @@ static void free_chan_resources(struct dma_chan *chan)
 	wait_event(sc->idle, not_aborting(sc));
 	vchan_synchronize(&sc->vc);
 	vchan_free_chan_resources(&sc->vc);
+	if (sc->dev != chan->device->dev)
+		container_of(sc->dev, struct dma_chan_dev, device)->chan_dma_dev = false;
+	put_device(sc->dev);
 }
 
 static bool aborted(struct softdma_chan *sc)
@@ -583,7 +625,7 @@ static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
 /* What a device sees at an address; NULL if the IOMMU lets it see nothing there. */
 static void *at(struct softdma_chan *sc, dma_addr_t addr)
 {
-	struct device *dev = sc->vc.chan.device->dev;
+	struct device *dev = sc->dev;
 	struct iommu_domain *domain = iommu_get_domain_for_dev(dev);
 	phys_addr_t phys;
 
@@ -807,11 +849,6 @@ static void dma_init(struct dma_device *dma, struct device *dev)
 	dma->device_release = softdma_release;
 }
 
-static void set_seg(struct device *dev)
-{
-	dma_set_max_seg_size(dev, seg_kb ? seg_kb * SZ_1K : UINT_MAX);
-}
-
 static int seg_kb_set(const char *text, const struct kernel_param *kp)
 {
 	struct softdma *sd;
@@ -822,7 +859,7 @@ static int seg_kb_set(const char *text, const struct kernel_param *kp)
 	if (err)
 		return err;
 	list_for_each_entry(sd, &bound, node)
-		set_seg(sd->dma.dev);
+		set_seg(sd->dma.dev, own_bits ? 0 : seg_kb);
 	return 0;
 }
 
@@ -833,11 +870,9 @@ static int softdma_add(struct device *dev)
 	unsigned int i;
 	int err;
 
-	err = dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64));
+	err = set_mask(dev, mask_bits);
 	if (err)
 		return err;
-	/* Not asked for, as the platform might refuse what it has no zone for. */
-	*dev->dma_mask = DMA_BIT_MASK(mask_bits);
 	if (boundary_kb)
 		dma_set_seg_boundary(dev, boundary_kb * (unsigned long)SZ_1K - 1);
 
@@ -852,7 +887,7 @@ static int softdma_add(struct device *dev)
 	}
 	dev_set_drvdata(dev, sd);
 	scoped_guard(mutex, &bound_lock) {
-		set_seg(dev);
+		set_seg(dev, own_bits ? 0 : seg_kb);
 		list_add_tail(&sd->node, &bound);
 	}
 	err = dma_async_device_register(&sd->dma);
@@ -1080,6 +1115,7 @@ static int __init softdma_init(void)
 	if (!channels || channels > MAX_CHANNELS || !devices ||
 	    devices > MAX_DEVICES || !queue || queue > NR_DESCS ||
 	    mask_bits < 24 || mask_bits > 64 ||
+	    (own_bits && (own_bits < 24 || own_bits > 64)) ||
 	    (boundary_kb && !is_power_of_2(boundary_kb)))
 		return -EINVAL;
 	if (cpus) {

@@ -21,20 +21,14 @@ struct page;
  * struct migrate_copy_info - what a job is about
  * @pages: Base pages in all.
  * @folios: Folios in all.
- * @max_folio_pages: Base pages of the largest folio.
  * @dst_nid: The node of the first destination.
- * @src_nid: The node of the first source.
  * @reason: The migrate_reason.
- * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  */
 struct migrate_copy_info {
 	unsigned long pages;
 	unsigned int folios;
-	unsigned int max_folio_pages;
 	int dst_nid;
-	int src_nid;
 	int reason;
-	unsigned int asked;
 };
 
 /**
@@ -111,7 +105,6 @@ struct migrate_copy_chunk {
 
 /**
  * struct migrate_copy_engine_ops - what an engine can be asked
- * @can_copy: Could it take part in such a job now? Must not sleep. Optional.
  * @start: Take part: claim chunks of the share now, and later, as it gets room.
  *	Returns false if it will not; then nothing may be claimed, and no other
  *	operation follows. Must not wait for hardware.
@@ -129,7 +122,6 @@ struct migrate_copy_chunk {
  * shares are.
  */
 struct migrate_copy_engine_ops {
-	bool (*can_copy)(void *priv, const struct migrate_copy_info *info);
 	bool (*start)(void *priv, struct migrate_copy_share *share);
 	bool (*stop)(void *priv, struct migrate_copy_share *share);
 	void (*end)(void *priv, struct migrate_copy_share *share);

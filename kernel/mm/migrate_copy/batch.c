@@ -186,33 +186,19 @@ static int batch_most_helpers(const struct migrate_copy_set *set)
 	return -1;
 }
 
-/* What the set holds, for engines. */
-static void batch_describe(const struct migrate_copy_set *set,
-			   struct migrate_copy_info *info)
-{
-	unsigned long most = 0;
-	unsigned int i;
-
-	for (i = 0; i < set->nr; i++)
-		most = max(most, folio_nr_pages(set->pairs[i].src));
-	info->pages = set->pages;
-	info->folios = set->nr;
-	info->max_folio_pages = most;
-	info->dst_nid = folio_nid(set->pairs[0].dst);
-	info->src_nid = folio_nid(set->pairs[0].src);
-	info->reason = set->reason;
-	info->asked = set->aid->asked;
-}
-
 static unsigned int batch_run_engines(struct migrate_copy_set *set,
 				      struct migrate_copy_job *job,
 				      unsigned int max_helpers)
 {
-	struct migrate_copy_info info;
+	const struct migrate_copy_info info = {
+		.pages = set->pages,
+		.folios = set->nr,
+		.dst_nid = folio_nid(set->pairs[0].dst),
+		.reason = set->reason,
+	};
 	unsigned long engine_pages = 0;
 	unsigned int woken;
 
-	batch_describe(set, &info);
 	woken = migrate_copy_offload_run(job, &info, set->aid->team, max_helpers,
 					 &engine_pages);
 	set->engine_pages_done += engine_pages;

@@ -105,16 +105,13 @@ static int mtcopy_run(void *data)
 	return 0;
 }
 
-static bool mtcopy_can_copy(void *priv, const struct migrate_copy_info *info)
-{
-	return READ_ONCE(nr_threads);
-}
-
 static bool mtcopy_start(void *priv, struct migrate_copy_share *share)
 {
 	unsigned long pages = share->info->pages;
 	unsigned long chunks = DIV_ROUND_UP(pages, CHUNK_PAGES);
 
+	if (!READ_ONCE(nr_threads))
+		return false;
 	spin_lock(&shares_lock);
 	list_add_tail(&share->node, &shares);
 	spin_unlock(&shares_lock);
@@ -138,7 +135,6 @@ static void mtcopy_end(void *priv, struct migrate_copy_share *share)
 }
 
 static const struct migrate_copy_engine_ops mtcopy_ops = {
-	.can_copy = mtcopy_can_copy,
 	.start = mtcopy_start,
 	.end = mtcopy_end,
 };

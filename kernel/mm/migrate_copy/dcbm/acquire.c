@@ -5,6 +5,7 @@
 #include <linux/nodemask.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/xarray.h>
 
 #include "dcbm.h"
 
@@ -40,24 +41,37 @@ static bool names(const char *list, const char *label, struct device *dev)
 	       word_in(list, dev_name(dev)) || word_in(list, dev_driver_string(dev));
 }
 
+/* Aligned as what an xarray can have. */
+static const char bounces[] __aligned(4) = "needs bounce buffers";
+static const char no_pages[] __aligned(4) = "takes no whole pages";
+
+/* Devices of which that turned out when we had a channel, by their number. */
+static DEFINE_XARRAY(unfit_once_ours);
+
+/* Why a device is of no use for transfers, or NULL. */
+static const char *unfit(struct device *dev)
+{
+	/* It cannot access all of the memory by itself. */
+	if (dma_addressing_limited(dev) || dma_max_mapping_size(dev) != SIZE_MAX)
+		return bounces;
+	if (dma_get_max_seg_size(dev) < PAGE_SIZE || dma_get_seg_boundary(dev) < PAGE_SIZE - 1)
+		return no_pages;
+	return NULL;
+}
+
 /*
  * Why a channel is of no use, or NULL. Under the lock of dmaengine: the channel has
  * a name, if its device is registered. One that is not can be found for as long as
  * somebody has one of its channels.
  */
-static const char *unfit(struct dma_chan *chan)
+static const char *unused_for(struct dma_chan *chan)
 {
-	struct device *dev = dmaengine_get_dma_device(chan);
-
 	if (!names(dcbm_devices, dma_chan_name(chan), chan->device->dev))
 		return "not among the devices";
-	/* It cannot access all of the memory by itself. */
-	if (dma_addressing_limited(dev) || dma_max_mapping_size(dev) != SIZE_MAX)
-		return "needs bounce buffers";
-	if (dma_get_max_seg_size(dev) < PAGE_SIZE || chan->device->copy_align > PAGE_SHIFT ||
-	    dma_get_seg_boundary(dev) < PAGE_SIZE - 1)
-		return "takes no whole pages";
-	return NULL;
+	if (chan->device->copy_align > PAGE_SHIFT)
+		return no_pages;
+	return xa_load(&unfit_once_ours, chan->device->dev_id) ?:
+		unfit(dmaengine_get_dma_device(chan));
 }
 
 /* How many channels of a device we have. */
@@ -66,7 +80,8 @@ static unsigned int ours_of(const struct device *dev)
 	unsigned int i, ours = 0, nr = dcbm_slots();
 
 	for (i = 0; i < nr; i++)
-		ours += READ_ONCE(dcbm_chans[i]->state) != CHAN_CLOSED && dcbm_chans[i]->dev == dev;
+		ours += READ_ONCE(dcbm_chans[i]->state) != CHAN_CLOSED &&
+			dcbm_chans[i]->dev == dev;
 	return ours;
 }
 
@@ -95,16 +110,29 @@ struct search {
  */
 static void learn(struct dcbm_chan *dchan, struct dma_chan *chan)
 {
-	struct device *dev = dmaengine_get_dma_device(chan);
-
 	strscpy(dchan->label, dma_chan_name(chan));
 	put_device(dchan->dev);
-	dchan->dev = get_device(dev);
+	put_device(dchan->own_dev);
+	dchan->dev = get_device(chan->device->dev);
+	dchan->own_dev = get_device(&chan->dev->device);
 	WRITE_ONCE(dchan->nid, dev_to_node(chan->device->dev));
-	dchan->limits.range_pages = dma_get_max_seg_size(dev) / PAGE_SIZE;
-	dchan->limits.boundary_pages = dma_get_seg_boundary_nr_pages(dev, PAGE_SHIFT);
 	dchan->stops = names(dcbm_terminate, dchan->label, chan->device->dev);
 	dchan->asks = names(dcbm_poll, dchan->label, chan->device->dev);
+}
+
+/*
+ * Note what the transfers of a channel that is ours by now can be. There are devices whose
+ * channels have one of their own for that, as soon as somebody has them (k3-udma).
+ * Returns why they are of no use, or NULL.
+ */
+static const char *learn_limits(struct dcbm_chan *dchan, struct dma_chan *chan)
+{
+	struct device *dev = dmaengine_get_dma_device(chan);
+
+	dchan->dma_dev = dev;
+	dchan->limits.range_pages = dma_get_max_seg_size(dev) / PAGE_SIZE;
+	dchan->limits.boundary_pages = dma_get_seg_boundary_nr_pages(dev, PAGE_SHIFT);
+	return unfit(dev);
 }
 
 static bool suits(struct dma_chan *chan, void *data)
@@ -115,7 +143,7 @@ static bool suits(struct dma_chan *chan, void *data)
 	/* Only those that are registered are counted. */
 	if (list_count_nodes(&chan->device->channels) != chan->device->chancnt)
 		return false;
-	why = unfit(chan);
+	why = unused_for(chan);
 	if (!search->dchan) {
 		search->len += sysfs_emit_at(search->buf, search->len,
 					     "%s of %s: %s\n", dma_chan_name(chan),
@@ -126,7 +154,7 @@ static bool suits(struct dma_chan *chan, void *data)
 	if (why || (search->nid != NUMA_NO_NODE &&
 		    search->nid != dev_to_node(chan->device->dev)))
 		return false;
-	if (ours_of(dmaengine_get_dma_device(chan)) > search->most) {
+	if (ours_of(chan->device->dev) > search->most) {
 		search->more = true;
 		return false;
 	}
@@ -147,12 +175,31 @@ static struct dma_chan *request_evenly(struct search *search)
 {
 	struct dma_chan *chan;
 
+	search->most = 0;
 	do {
 		search->more = false;
 		chan = request(search);
 		search->most++;
 	} while (!chan && search->more);
 	return chan;
+}
+
+/* One that is of use now that we have it. */
+static struct dma_chan *request_fit(struct search *search)
+{
+	struct dma_chan *chan;
+	const char *why;
+	int err = 0;
+
+	while (!err && (chan = request_evenly(search))) {
+		why = learn_limits(search->dchan, chan);
+		if (!why)
+			return chan;
+		err = xa_err(xa_store(&unfit_once_ours, chan->device->dev_id, (void *)why,
+				      GFP_KERNEL));
+		dma_release_channel(chan);
+	}
+	return NULL;
 }
 
 /**
@@ -216,9 +263,11 @@ static bool acquire_one(int nid)
 	if (!dchan)
 		return false;
 	dchan->dev = NULL;
-	chan = request_evenly(&near) ?: request_evenly(&any);
+	dchan->own_dev = NULL;
+	chan = request_fit(&near) ?: request_fit(&any);
 	if (!chan) {
 		put_device(dchan->dev);
+		put_device(dchan->own_dev);
 		return false;
 	}
 
@@ -275,6 +324,7 @@ void dcbm_acquire(void)
 			have++;
 	}
 	wait_left();
+	xa_destroy(&unfit_once_ours);
 	for (; have < dcbm_wanted && acquire_one(nid); have++)
 		nid = next_node_in(nid, node_online_map);
 }
@@ -308,4 +358,5 @@ void dcbm_free(void)
 		kthread_destroy_worker(dcbm_chans[i]->pump);
 		kvfree(dcbm_chans[i]);
 	}
+	xa_destroy(&unfit_once_ours);
 }

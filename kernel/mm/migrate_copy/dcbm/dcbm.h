@@ -81,8 +81,10 @@ struct dcbm_desc {
  * @chan: The channel, or NULL.
  * @label: The name of that. The channel's own goes with its device, which can be
  *	unbound while we have the channel.
- * @dev: The device that does its transfers.
- * @nid: The node of that.
+ * @dev: The device that it is a channel of.
+ * @own_dev: The channel as a device.
+ * @dma_dev: The one of these that does its transfers.
+ * @nid: The node of @dev.
  * @limits: What the device takes at a time.
  * @stops: Its driver is known to stop the hardware when it is to terminate.
  * @asks: Its driver looks at the hardware when it is asked how far that is, and may
@@ -111,6 +113,8 @@ struct dcbm_chan {
 	struct dma_chan *chan;
 	char label[LABEL_SIZE];
 	struct device *dev;
+	struct device *own_dev;
+	struct device *dma_dev;
 	int nid;
 	struct migrate_copy_limits limits;
 	bool stops;

@@ -183,6 +183,7 @@ static void release(struct dcbm_chan *dchan)
 	}
 	dma_release_channel(dchan->chan);
 	put_device(dchan->dev);
+	put_device(dchan->own_dev);
 	spin_lock_irq(&dchan->lock);
 	WRITE_ONCE(dchan->chan, NULL);
 	WRITE_ONCE(dchan->state, CHAN_CLOSED);

@@ -101,13 +101,13 @@ void dcbm_unmap(struct dcbm_chan *dchan, struct dcbm_desc *desc, unsigned int ra
 {
 	size_t len = desc->chunk.ranges[range].nr * PAGE_SIZE;
 
-	dma_unmap_page(dchan->dev, desc->src[range], len, DMA_TO_DEVICE);
-	dma_unmap_page(dchan->dev, desc->dst[range], len, DMA_FROM_DEVICE);
+	dma_unmap_page(dchan->dma_dev, desc->src[range], len, DMA_TO_DEVICE);
+	dma_unmap_page(dchan->dma_dev, desc->dst[range], len, DMA_FROM_DEVICE);
 }
 
 static bool crosses(const struct dcbm_chan *dchan, dma_addr_t addr, size_t len)
 {
-	unsigned long boundary = dma_get_seg_boundary(dchan->dev);
+	unsigned long boundary = dma_get_seg_boundary(dchan->dma_dev);
 
 	return (addr & boundary) + len - 1 > boundary;
 }
@@ -117,12 +117,12 @@ static int map(struct dcbm_chan *dchan, struct dcbm_desc *desc, unsigned int nr)
 	struct migrate_copy_range *range = &desc->chunk.ranges[nr];
 	size_t len = range->nr * PAGE_SIZE;
 
-	desc->src[nr] = dma_map_page(dchan->dev, range->src, 0, len, DMA_TO_DEVICE);
-	if (dma_mapping_error(dchan->dev, desc->src[nr]))
+	desc->src[nr] = dma_map_page(dchan->dma_dev, range->src, 0, len, DMA_TO_DEVICE);
+	if (dma_mapping_error(dchan->dma_dev, desc->src[nr]))
 		return -ENOMEM;
-	desc->dst[nr] = dma_map_page(dchan->dev, range->dst, 0, len, DMA_FROM_DEVICE);
-	if (dma_mapping_error(dchan->dev, desc->dst[nr])) {
-		dma_unmap_page(dchan->dev, desc->src[nr], len, DMA_TO_DEVICE);
+	desc->dst[nr] = dma_map_page(dchan->dma_dev, range->dst, 0, len, DMA_FROM_DEVICE);
+	if (dma_mapping_error(dchan->dma_dev, desc->dst[nr])) {
+		dma_unmap_page(dchan->dma_dev, desc->src[nr], len, DMA_TO_DEVICE);
 		return -ENOMEM;
 	}
 	if (crosses(dchan, desc->src[nr], len) || crosses(dchan, desc->dst[nr], len)) {

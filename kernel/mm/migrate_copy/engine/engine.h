@@ -30,6 +30,8 @@
 enum engine_stat {
 	ENGINE_JOBS,
 	ENGINE_REFUSED,
+	ENGINE_TOO_SMALL,
+	ENGINE_TOO_SLOW,
 	ENGINE_CHUNKS,
 	ENGINE_BYTES,
 	ENGINE_FAILED,
@@ -47,6 +49,7 @@ enum engine_stat {
  * @priv: The driver's own.
  * @leaving: Being unregistered.
  * @exclusive: CPUs copy only what it leaves.
+ * @late: It was waited for in vain, and has copied nothing since.
  * @min_kb: Smallest job for it.
  * @chunk_kb: Largest chunk for it.
  * @timeout_ms: How long a caller waits for it.
@@ -67,6 +70,7 @@ struct migrate_copy_engine {
 	void *priv;
 	bool leaving;
 	unsigned int exclusive;
+	bool late;
 	unsigned int min_kb;
 	unsigned int chunk_kb;
 	unsigned int timeout_ms;
@@ -119,6 +123,12 @@ static inline void copy_engine_count(struct migrate_copy_engine *engine,
 				     enum engine_stat stat, unsigned long nr)
 {
 	atomic_long_add(nr, &engine->stats[stat]);
+}
+
+/* One that is late is used as if it were not exclusive: hardly ever. */
+static inline bool copy_engine_alone(const struct migrate_copy_engine *engine)
+{
+	return READ_ONCE(engine->exclusive) && !READ_ONCE(engine->late);
 }
 
 /* protocol.c */

@@ -40,7 +40,8 @@
  * the CPU needs to copy it instead; but only where that makes the engine slower. So
  * an engine that hangs now and then costs its time-out, and is left alone for as
  * many jobs as that is worth; and one that fails at once does not seem fast. With
- * exclusive, nobody asks how fast an engine is.
+ * exclusive, nobody asks how fast an engine is, unless the last that was heard of it
+ * is that it was late: each of its channels could be waited for otherwise.
  */
 #include <linux/math64.h>
 
@@ -119,6 +120,8 @@ void copy_engine_learn(struct migrate_copy_engine *engine,
 		ns += (u64)chunk->nr_pages * READ_ONCE(cpu_page_ns);
 		if (ns <= avg)
 			return;
+	} else if (READ_ONCE(engine->late)) {
+		WRITE_ONCE(engine->late, false);
 	}
 	/* One alone may have been lucky: it is taken for a third of what may come. */
 	average(&engine->chunk_dev, avg > ns ? avg - ns : ns - avg);
@@ -156,6 +159,7 @@ void copy_engine_forget(struct migrate_copy_engine *engine)
 	WRITE_ONCE(engine->chunk_pages, 0);
 	WRITE_ONCE(engine->range_ns, 0);
 	WRITE_ONCE(engine->learned, 0);
+	WRITE_ONCE(engine->late, false);
 	WRITE_ONCE(engine->new_ns, ktime_get_ns());
 }
 

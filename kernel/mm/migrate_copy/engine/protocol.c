@@ -7,10 +7,9 @@
  * ------------
  *
  * An engine registers and unregisters at any time. A job looks for engines
- * under SRCU, without a lock, asks each whether it could take part (can_copy)
- * and gives those that could a share of the job. The share lies on the stack
- * of the caller, the task that migrates; an engine may refer to it from
- * start() until end() returns.
+ * under SRCU, without a lock, and gives each that is for it and wants to take part
+ * a share of the job. The share lies on the stack of the caller, the task that
+ * migrates; an engine may refer to it from start() until end() returns.
  *
  * Until then the engine claims chunks from the same cursor as the caller and the
  * helper CPUs do, in whatever context it likes. A chunk is in flight from
@@ -71,16 +70,15 @@ static unsigned int stop_after(const struct migrate_copy_engine *engine)
 	return ms - ms / 4;
 }
 
-static bool engine_suits(const struct migrate_copy_engine *engine,
+static bool engine_suits(struct migrate_copy_engine *engine,
 			 const struct migrate_copy_info *info)
 {
-	const struct migrate_copy_engine_ops *ops = engine->desc->ops;
-
-	if (READ_ONCE(engine->leaving) ||
-	    !(READ_ONCE(engine->use->reasons) & BIT(info->reason)) ||
-	    info->pages * (PAGE_SIZE / SZ_1K) < READ_ONCE(engine->min_kb))
+	if (READ_ONCE(engine->leaving) || !(READ_ONCE(engine->use->reasons) & BIT(info->reason)))
 		return false;
-	return !ops->can_copy || ops->can_copy(engine->priv, info);
+	if (info->pages * (PAGE_SIZE / SZ_1K) >= READ_ONCE(engine->min_kb))
+		return true;
+	copy_engine_count(engine, ENGINE_TOO_SMALL, 1);
+	return false;
 }
 
 /* Under SRCU until the job is through. */
@@ -105,7 +103,7 @@ static void offload_find_engines(struct migrate_copy_offload *o)
 		share->offload = o;
 		share->open = true;
 		INIT_LIST_HEAD(&share->node);
-		o->exclusive |= READ_ONCE(engine->exclusive);
+		o->exclusive |= copy_engine_alone(engine);
 		o->nr_shares++;
 	}
 }
@@ -122,10 +120,11 @@ static void offload_start_engines(struct migrate_copy_offload *o)
 
 		share->engine = engine;
 		if (copy_engine_too_slow(o, engine)) {
+			copy_engine_count(engine, ENGINE_TOO_SLOW, 1);
 			copy_engine_passed_over(engine);
 		} else if (engine->desc->ops->start(engine->priv, share)) {
 			copy_engine_count(engine, ENGINE_JOBS, 1);
-			o->exclusive |= READ_ONCE(engine->exclusive);
+			o->exclusive |= copy_engine_alone(engine);
 			started++;
 			continue;
 		}
@@ -178,6 +177,7 @@ static void share_end(struct migrate_copy_share *share)
 
 	if (!share_wait(share, stop_after(engine), false)) {
 		copy_engine_count(engine, ENGINE_TIMEOUTS, 1);
+		WRITE_ONCE(engine->late, true);
 		if (ops->stop && ops->stop(engine->priv, share))
 			share_wait(share, READ_ONCE(engine->timeout_ms), false);
 	}

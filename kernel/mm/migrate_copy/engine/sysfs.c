@@ -109,11 +109,12 @@ bool __migrate_copy_may_offload(int reason, const struct list_head *src_folios)
 		if (!READ_ONCE(engine->use->offloading) ||
 		    !(READ_ONCE(engine->use->reasons) & BIT(reason)))
 			continue;
-		if (READ_ONCE(engine->exclusive) || !copy_engine_costly(engine, folios, pages)) {
+		if (copy_engine_alone(engine) || !copy_engine_costly(engine, folios, pages)) {
 			may = true;
 			continue;
 		}
 		copy_engine_count(engine, ENGINE_REFUSED, 1);
+		copy_engine_count(engine, ENGINE_TOO_SLOW, 1);
 		copy_engine_passed_over(engine);
 	}
 	srcu_read_unlock(&copy_engines_srcu, idx);
@@ -250,6 +251,8 @@ enum { FILE_CHUNK_NS = ENGINE_NR_STATS, FILE_CHUNK_PAGES, FILE_RANGE_NS, NR_FILE
 static struct attribute *engine_stat_attrs[] = {
 	[ENGINE_JOBS]		= STAT(jobs),
 	[ENGINE_REFUSED]	= STAT(refused),
+	[ENGINE_TOO_SMALL]	= STAT(too_small),
+	[ENGINE_TOO_SLOW]	= STAT(too_slow),
 	[ENGINE_CHUNKS]		= STAT(chunks),
 	[ENGINE_BYTES]		= STAT(bytes),
 	[ENGINE_FAILED]		= STAT(failed),

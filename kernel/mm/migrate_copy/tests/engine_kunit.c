@@ -51,8 +51,7 @@ static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
 
 /**
  * enum conduct - what the engine of a test does
- * @REFUSE_JOB: can_copy() says no.
- * @REFUSE_START: start() does.
+ * @REFUSE: start() says no.
  * @COPY: copies everything it can claim in start().
  * @FAIL: spoils what it claims, and says that it has failed.
  * @LATE: holds what it claims until it is asked to stop.
@@ -61,8 +60,7 @@ static const unsigned int mixed_orders[] = { 0, 2, 0, 4, 9, 1, 0, 3, 5, 0 };
  * @LOSE_BRIEFLY: as @LOSE, but its hardware stops as soon as that is lost.
  * @WORK: copies one chunk after the other in a work item.
  */
-enum conduct { REFUSE_JOB, REFUSE_START, COPY, FAIL, LATE, LATE_COPY, LOSE,
-	       LOSE_BRIEFLY, WORK };
+enum conduct { REFUSE, COPY, FAIL, LATE, LATE_COPY, LOSE, LOSE_BRIEFLY, WORK };
 
 struct fake {
 	enum conduct conduct;
@@ -83,16 +81,6 @@ struct fake {
 	unsigned int ends;
 	unsigned int wrong;
 };
-
-static bool fake_can_copy(void *priv, const struct migrate_copy_info *info)
-{
-	struct fake *fake = priv;
-
-	if (!info->pages || !info->folios || !info->max_folio_pages)
-		fake->wrong++;
-	fake->job_pages = max(fake->job_pages, info->pages);
-	return fake->conduct != REFUSE_JOB;
-}
 
 static void spoil(struct migrate_copy_chunk *chunk)
 {
@@ -165,11 +153,15 @@ static void give_back(struct fake *fake, bool copy)
 
 static bool fake_start(void *priv, struct migrate_copy_share *share)
 {
+	const struct migrate_copy_info *info = share->info;
 	struct fake *fake = priv;
 
+	if (!info->pages || !info->folios)
+		fake->wrong++;
+	fake->job_pages = max(fake->job_pages, info->pages);
 	fake->starts++;
 	fake->turn = 0;
-	if (fake->conduct == REFUSE_START)
+	if (fake->conduct == REFUSE)
 		return false;
 
 	while (fake_claim(fake, share)) {
@@ -232,7 +224,6 @@ static void fake_end(void *priv, struct migrate_copy_share *share)
 }
 
 static const struct migrate_copy_engine_ops fake_ops = {
-	.can_copy = fake_can_copy,
 	.start = fake_start,
 	.stop = fake_stop,
 	.end = fake_end,
@@ -283,7 +274,6 @@ static struct result run_job(struct folio_set *set, unsigned int max_helpers)
 	struct migrate_copy_info info = {
 		.pages = set->pages,
 		.folios = set->nr,
-		.max_folio_pages = 1,
 		.reason = MR_SYSCALL,
 	};
 	struct migrate_copy_team team = {};
@@ -356,13 +346,13 @@ static void refusals(struct kunit *test)
 
 	for (round = 0; round < 3; round++) {
 		migrate_copy_engine_enable(fake->engine, round);
-		fake->conduct = round == 1 ? REFUSE_JOB : REFUSE_START;
+		fake->conduct = REFUSE;
 		copy_test_fill(set, round);
 		result = run_job(set, 0);
 		expect_copied(test, set, &result);
 		KUNIT_EXPECT_EQ(test, 0, result.engine_pages);
 		KUNIT_EXPECT_EQ(test, set->pages, result.caller_pages);
-		KUNIT_EXPECT_EQ(test, round == 2, fake->starts);
+		KUNIT_EXPECT_EQ(test, round, fake->starts);
 	}
 	KUNIT_EXPECT_EQ(test, 0, fake->ends);
 	KUNIT_EXPECT_EQ(test, 0, fake->claims);
@@ -611,6 +601,7 @@ static void exclusive_engine(struct kunit *test)
 {
 	struct folio_set *set = standard_set(test);
 	struct fake *fake = fake_alloc(test, "kunit", WORK);
+	unsigned int round, starts;
 	struct result result;
 
 	engine_tune(fake->engine, true, PATIENT_MS);
@@ -628,14 +619,28 @@ static void exclusive_engine(struct kunit *test)
 	expect_copied(test, set, &result);
 	KUNIT_EXPECT_EQ(test, 0, result.engine_pages);
 	KUNIT_EXPECT_LT(test, result.ns, NSEC_PER_SEC);
+
+	/* Nor is it waited for again, unless a CPU was away for as long. */
+	starts = fake->starts;
+	for (round = 0; round < 8; round++)
+		run_job(set, 0);
+	KUNIT_EXPECT_LT(test, fake->starts, starts + 4);
+
+	/* Until somebody has mended it. */
+	engine_tune(fake->engine, true, PATIENT_MS);
+	fake->conduct = WORK;
+	copy_test_fill(set, 3);
+	result = run_job(set, 0);
+	expect_copied(test, set, &result);
+	KUNIT_EXPECT_EQ(test, set->pages, result.engine_pages);
 }
 
 /* Where an engine that wants a job alone does not begin, CPUs are asked for help. */
 static void exclusive_refuses(struct kunit *test)
 {
-	static const enum conduct conducts[] = { REFUSE_START, FAIL };
+	static const enum conduct conducts[] = { REFUSE, FAIL };
 	struct folio_set *set = standard_set(test);
-	struct fake *fake = fake_alloc(test, "kunit", REFUSE_START);
+	struct fake *fake = fake_alloc(test, "kunit", REFUSE);
 	unsigned int i;
 
 	if (num_online_cpus() < 2)
@@ -962,7 +967,7 @@ static void several_engines(struct kunit *test)
 	struct folio_set *set = standard_set(test);
 	struct fake *one = fake_alloc(test, "kunit", WORK);
 	struct fake *other = fake_alloc(test, "kunit-other", WORK);
-	struct fake *none = fake_alloc(test, "kunit-none", REFUSE_START);
+	struct fake *none = fake_alloc(test, "kunit-none", REFUSE);
 	struct fake *bad = fake_alloc(test, "kunit-bad", FAIL);
 	struct result result;
 

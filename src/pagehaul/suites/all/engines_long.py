@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The copy engines as in the suite `engines`, for much longer."""
 
-from pagehaul.suites.ours import OurPrograms, Part
+from pagehaul.suites.all import engines
+from pagehaul.suites.ours import OurPrograms
 from pagehaul.suites.suite import Suite
 
 # 1 GB moves with each fault of an engine; and an engine is loaded and unloaded 1,000 times.
 _WORDS = {"1 GB": "-b 1024 -c 1", "1,000 cycles": "-b 1 -c 1000"}
 
 _PARTS = tuple(
-    Part(
-        "migrate_engine",
-        [("pagehaul", [f"{words} @MODULES@"])],
-        suite=f"engines-long-{number}",
-        prefix=f"{what}: ",
-        timeout_s=4 * 3600.0,
-    )
+    part
     for number, (what, words) in enumerate(_WORDS.items(), 1)
+    for part in engines.parts(f"engines-long-{number}", words, f"{what}: ", 4 * 3600.0)
 )
 
 SUITE = Suite("engines-long", 155, OurPrograms(_PARTS), of_variants=True, on_request=True)

@@ -80,7 +80,8 @@ def _name(scene: Scene) -> str:
 def script(workbench: str, wanted: list[Scene]) -> str:
     """Return a shell script that plays scenes, and prints TAP."""
     tests = [
-        shlex.join(["try", _name(scene), workbench, *scene.words(), *_QUICK, *_TRIES]) for scene in wanted
+        shlex.join(["try", _name(scene), workbench, *scene.words(), *_QUICK, *_TRIES])
+        for scene in wanted
     ]
     return f"{_TEST}echo 1..{len(tests)}\n" + "\n".join(tests)
 

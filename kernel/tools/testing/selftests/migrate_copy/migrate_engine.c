@@ -53,6 +53,7 @@
 #define LATE_TRIES	300
 #define LATE_US		100000
 #define DELAY_MS	150
+#define HALT_MS		3000
 #define TELL_US		20000
 
 /* Whose knobs and counters we use. */
@@ -325,8 +326,10 @@ static void move_on(struct region *r, const struct trouble *trouble, size_t tota
 		tmp = from;
 		from = to;
 		to = tmp;
-		if (trouble->fault)
+		if (trouble->fault) {
 			file_write(SOFTDMA_DIR "/revive", "1");
+			tried_again();
+		}
 		if (trouble->fault && engine_get("channels") < channels)
 			channels_renew();
 	}
@@ -948,6 +951,10 @@ static const struct peculiar peculiars[] = {
 	  "fail_device", 2, NULL, check_halted },
 	{ "it goes on when terminated", "loose=1", "fail_delay", 2, NULL, check_lost },
 	{ "it needs bounce buffers", "mask_bits=24", NULL, 0, NULL, check_refused },
+	{ "it needs bounce buffers, once it is ours", "own_bits=24", NULL, 0, NULL,
+	  check_refused },
+	{ "segments of 64 KB, once it is ours", "own_bits=64 seg_kb=64", NULL, 0, NULL,
+	  check_chunks },
 	{ "it reports when asked", "silent=1", NULL, 0, "softdma", check_punctual },
 	{ "it reports when asked, out of order", "silent=1 no_order=1", NULL, 0,
 	  "softdma", check_punctual },
@@ -1061,6 +1068,8 @@ static void test_peculiar(const void *arg)
 				kind->name);
 			require(region_intact(&r), "%s: wrong after %zu MB",
 				kind->name, moved / MB);
+			if (what->fault)
+				tried_again();
 			tmp = a;
 			a = b;
 			b = tmp;
@@ -1075,6 +1084,88 @@ static void test_peculiar(const void *arg)
 	faults_clear();
 	wait_for_quarantine();
 	usual_again();
+}
+
+/* Jobs that the engine has no part in are counted, by the reason for that. */
+static void test_refusals(const void *arg)
+{
+	const struct trouble *trouble = arg;
+	uint64_t refused, small, slow;
+	struct region r;
+	int i;
+
+	prepare(trouble, &kinds[2], &r);
+	refused = count("refused");
+	small = count("too_small");
+	slow = count("too_slow");
+	engine_set("min_kb", GB / KB);
+	move_on(&r, trouble, 2 * r.size);
+	require(count("too_small") > small && count("refused") - refused >= count("too_small") -
+		small, "jobs that are too small are not counted");
+
+	engine_set("min_kb", 0);
+	small = count("too_small");
+	refused = count("refused");
+	require(!file_write(ENGINES_DIR "/dcbm/reasons", "demotion"), "cannot write reasons");
+	move_on(&r, trouble, 2 * r.size);
+	require(!file_write(ENGINES_DIR "/dcbm/reasons", "all"), "cannot write reasons");
+	require(count("refused") > refused && count("too_small") == small,
+		"jobs for other reasons are not counted");
+
+	require(!file_write(PARAM_DIR "/bandwidth_mb", "1"), "cannot make it slow");
+	for (i = 0; i < 20 && count("too_slow") == slow; i++)
+		move_on(&r, trouble, 2 * r.size);
+	file_write(PARAM_DIR "/bandwidth_mb", "0");
+	require(count("too_slow") > slow, "jobs for which it is too slow are not counted");
+	region_free(&r);
+}
+
+/*
+ * A device that halts delays a migration by its time-out, once: what it has is lost
+ * then, and it gets nothing more.
+ */
+static void test_delay(const void *arg)
+{
+	static const double most = HALT_MS / 1000.;
+	struct trouble trouble = { "", "fail_device", 100, NULL, "lost", false, 2, false };
+	unsigned int i;
+
+	if (!can_fail())
+		skip("no fault injection");
+	for (i = 0; i < 4; i++) {
+		const struct kind *kind = &kinds[i / 2 * 2];
+		double before, start, took;
+		struct region r;
+		uint64_t lost;
+		int from, to;
+
+		nodes_find(&from, &to);
+		trouble.exclusive = i % 2;
+		prepare(&trouble, kind, &r);
+		engine_set("timeout_ms", HALT_MS);
+		start = now();
+		require(!region_move_pages(&r, from, to) && !region_move_pages(&r, to, from),
+			"%s: did not move", kind->name);
+		before = (now() - start) / 2;
+
+		lost = count("lost");
+		fault_set(trouble.fault, trouble.percent);
+		tried_again();
+		start = now();
+		/* Where all destinations were late, pages stay. */
+		region_move_pages(&r, from, to);
+		took = now() - start;
+		lost = count("lost") - lost;
+		ksft_print_msg("%s%s: %.2f s, %.2f s beside %llu chunks that are lost\n",
+			       kind->name, trouble.exclusive ? ", exclusive" : "", before, took,
+			       (unsigned long long)lost);
+		faults_clear();
+		require(lost, "the device has not halted");
+		require(region_intact(&r), "%s: wrong", kind->name);
+		require(took < 3 * before + 1.5 * most, "%s: it took %.2f s", kind->name, took);
+		wait_for_quarantine();
+		region_free(&r);
+	}
 }
 
 /* To unmap may take long: interrupts stay enabled. */
@@ -1255,7 +1346,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < nr; i++)
 		planned += applies(&troubles[i]);
 	planned += applies(&lossy);
-	planned += softdma_path ? 6 + ARRAY_SIZE(peculiars) : 0;
+	planned += softdma_path ? 8 + ARRAY_SIZE(peculiars) : 0;
 	tests_start(planned);
 	setup();
 	test_run("knobs of the engine", TIMEOUT, test_knobs, NULL);
@@ -1273,6 +1364,9 @@ int main(int argc, char **argv)
 				 test_peculiar, &peculiars[i]);
 		test_run("there is no channel", TIMEOUT, test_no_channel, NULL);
 		test_run("few channels are of many devices", TIMEOUT, test_devices, NULL);
+		test_run("refused jobs are counted", TIMEOUT, test_refusals, &troubles[0]);
+		test_run("a device that halts delays a migration once", TIMEOUT, test_delay,
+			 NULL);
 		test_run("unmapped with interrupts enabled", TIMEOUT, test_unmap,
 			 &troubles[1]);
 		test_run("channels are short of descriptors", TIMEOUT,
