@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The server: started on the CPUs of the node where its memory is to be, and ended. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -48,6 +50,42 @@ uint64_t server_cpu_ns(void)
 
 	for (unsigned int i = 0; i < nr_workers; i++)
 		sum += process_cpu_ns(workers[i]);
+	return sum;
+}
+
+/* How long the threads of a process had work and no CPU; those that have ended do not count. */
+static uint64_t process_waited_ns(pid_t pid)
+{
+	uint64_t sum = 0, ns;
+	struct dirent *entry;
+	char path[128];
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	tasks = opendir(path);
+	while (tasks && (entry = readdir(tasks))) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/schedstat", pid, entry->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		if (fscanf(file, "%*u %" SCNu64, &ns) == 1)
+			sum += ns;
+		fclose(file);
+	}
+	if (tasks)
+		closedir(tasks);
+	return sum;
+}
+
+/* The same of the server and of its client, which is a thread of this program. */
+uint64_t waited_ns(void)
+{
+	uint64_t sum = process_waited_ns(getpid()) + process_waited_ns(server);
+
+	for (unsigned int i = 0; i < nr_workers; i++)
+		sum += process_waited_ns(workers[i]);
 	return sum;
 }
 

@@ -36,6 +36,8 @@ struct sample {
 	uint64_t cpu_ns;	/* CPU time of who moved the memory */
 	uint64_t server_ns;	/* that of the server, during the scene */
 	uint64_t client_ns;
+	uint64_t waited_ns;	/* for a CPU, both of them, during the scene */
+	uint64_t waited_before_ns;
 	uint64_t moved_bytes, left_bytes;
 	uint64_t before_ns;
 	uint64_t after_ns;
@@ -171,17 +173,20 @@ static bool play(const struct cell *cell, struct pages *pages, struct sample *sa
 		 struct span *span)
 {
 	const struct move move = move_of(cell);
-	uint64_t server_ns, client_ns;
+	uint64_t server_ns, client_ns, waited_first_ns = waited_ns(), waited_last_ns;
 	struct moved moved;
 
 	span->begin_ns = now_ns();
 	sleep_ns(cell->quiet_ms * NS_OF_MS);
 	server_ns = server_cpu_ns();
 	client_ns = cell->service->loader->cpu_ns();
+	waited_last_ns = waited_ns();
+	sample->waited_before_ns = waited_last_ns - waited_first_ns;
 	if (!run_tries(cell, cell->way, &move, pages, &moved))
 		return false;
 	sample->server_ns = server_cpu_ns() - server_ns;
 	sample->client_ns = cell->service->loader->cpu_ns() - client_ns;
+	sample->waited_ns = waited_ns() - waited_last_ns;
 	span->scene_ns = moved.begin_ns;
 	span->scene_end_ns = moved.end_ns;
 	span->window_end_ns = moved.begin_ns + cell->window_ms * NS_OF_MS;
@@ -289,6 +294,8 @@ static void print_outcome(const struct cell *cell, const struct outcome *outcome
 		{ "cpu_ns", offsetof(struct sample, cpu_ns) },
 		{ "server_ns", offsetof(struct sample, server_ns) },
 		{ "client_ns", offsetof(struct sample, client_ns) },
+		{ "waited_ns", offsetof(struct sample, waited_ns) },
+		{ "waited_before_ns", offsetof(struct sample, waited_before_ns) },
 		{ "moved_bytes", offsetof(struct sample, moved_bytes) },
 		{ "left_bytes", offsetof(struct sample, left_bytes) },
 		{ "before_ns", offsetof(struct sample, before_ns) },

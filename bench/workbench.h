@@ -106,6 +106,7 @@ pid_t find_holder(void);
 
 void add_worker(pid_t pid);
 uint64_t server_cpu_ns(void);
+uint64_t waited_ns(void);
 
 bool start_server(const struct cell *cell);
 void end_server(void);

@@ -12,6 +12,8 @@ def served(scene_ms: int, waits: list[list[int]], **more: Any) -> dict[str, Any]
         "cpu_ns": [scene_ms * 10**6],
         "server_ns": [5 * 10**6],
         "client_ns": [6 * 10**6],
+        "waited_ns": [4 * 10**6],
+        "waited_before_ns": [500_000],
         "moved_bytes": [512 << 20],
         "left_bytes": [8192],
         "before_ns": [100 * 10**6],

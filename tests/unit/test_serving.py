@@ -68,6 +68,8 @@ def test_latencies_are_those_of_all_requests_of_the_scene() -> None:
     assert fast.during == Phase(1000, 10_000.0, 20_000, 500_000, 500_000, 500_005)
     assert seen.before == Phase(2000, 20_000.0, 20_000, 20_000, 20_000, 20_100)
     assert (seen.helper_ns, seen.server_ns, seen.left_bytes) == (7e6, 5e6, 8192.0)
+    # Before it they wait for half of a percent of the time.
+    assert (seen.waited_ns, seen.waited_else_ns, fast.waited_else_ns) == (4e6, 2e6, 2e5)
 
 
 def test_the_table_tells_who_moved_and_what_clients_saw() -> None:

@@ -84,4 +84,4 @@ def _row(experiment: Experiment, cell: Cell, cpus: int, model: str | None) -> Ro
 def _serving(ns: int) -> Serving:
     phase = Phase(1000, 50_000.0, 20_000, ns, 2 * ns, 3 * ns)
     slots = ((-1000.0, 1000.0, 3000.0), (40.0, 30.0, 40.0), (2e4, 3e4, 2e4), (3e4, 3.0 * ns, 3e4))
-    return Serving(2, 1e8, 1e8, 2e8, 3e8, 4096.0, *slots, phase, phase, phase, phase)
+    return Serving(2, 1e8, 1e8, 2e8, 3e8, 2e6, 1e6, 4096.0, *slots, phase, phase, phase, phase)

@@ -44,7 +44,9 @@ class Serving:
     """What clients saw in all scenes together.
 
     CPU times, in ns, are medians over the scenes: of the server, of the client, of who moved the
-    memory, and of those that helped. The window begins with the scene and is as long for all who
+    memory, and of those that helped. waited_ns is how long the server and the client had work and
+    no CPU during a scene, and waited_else_ns how long they would have by what was before it, in ns
+    and of all their threads. The window begins with the scene and is as long for all who
     move memory, however long they take. left_bytes were on the old node before and after a scene.
     Each slot of the last one has its middle in us from the start of the scene on, and of requests
     that were due in it their number, and the latency of half of them, and the longest, in ns.
@@ -55,6 +57,8 @@ class Serving:
     client_ns: float
     mover_ns: float
     helper_ns: float
+    waited_ns: float
+    waited_else_ns: float
     left_bytes: float
     at_us: tuple[float, ...]
     slot_requests: tuple[float, ...]
@@ -107,6 +111,8 @@ def _collect(observed: Observed) -> Serving | None:
         median("client_ns"),
         median("cpu_ns"),
         observed.counters().get("migrate_copy.helper_ns", 0) / scenes,
+        median("waited_ns"),
+        sum(observed.all_of("waited_before_ns")) / sum(observed.all_of("before_ns")) * median("ns"),
         median("left_bytes"),
         at,
         requests,
@@ -171,6 +177,7 @@ def _table(part: Part) -> Table:
         if serving is None:
             continue
         cpu = (serving.mover_ns, serving.helper_ns, serving.server_ns, serving.client_ns)
+        waited = (serving.waited_ns / 1e6, serving.waited_else_ns / 1e6)
         lines.append(
             {
                 **case_cells(row, rows, row.condition),
@@ -182,6 +189,7 @@ def _table(part: Part) -> Table:
                 "1000 requests/s": _rates(serving),
                 **_times(row, find_baseline(row, rows)),
                 "CPU, ms": " + ".join(f"{ns / 1e6:,.0f}" for ns in cpu),
+                "no CPU, ms": "{:,.1f} ({:,.1f})".format(*waited),
                 **_left(row, serving),
             }
         )
@@ -193,7 +201,8 @@ def _table(part: Part) -> Table:
         "requests of the window (and by vanilla's; lower is better) and, for 99.9%, of those of "
         "the scene; in an open loop from when a request was due. CPU: time of who moved the memory "
         "or waited for that, of those that helped, of the server and of the client during the "
-        "scene. left: "
+        "scene. no CPU: how long server and client had work and no CPU during it, which is what "
+        "others took from them, and in parentheses how long they would have without it. left: "
         f"what was on the old node before and after. {captions.ran_on(part)}"
     )
     return table_of(captions.title(part), caption, lines)
