@@ -1115,7 +1115,7 @@ static int __init softdma_init(void)
 	if (!channels || channels > MAX_CHANNELS || !devices ||
 	    devices > MAX_DEVICES || !queue || queue > NR_DESCS ||
 	    mask_bits < 24 || mask_bits > 64 ||
-	    (own_bits && (own_bits < 24 || own_bits > 64)) ||
+	    (own_bits && (own_bits < 24 || own_bits > 64 || boundary_kb)) ||
 	    (boundary_kb && !is_power_of_2(boundary_kb)))
 		return -EINVAL;
 	if (cpus) {

@@ -172,6 +172,7 @@ static bool is_empty(struct dcbm_chan *dchan)
 static void release(struct dcbm_chan *dchan)
 {
 	bool late = time_after(jiffies, READ_ONCE(dchan->leave_by));
+	struct device *dev, *own_dev;
 
 	if (!is_empty(dchan) && late && terminate(dchan))
 		end_quarantine(dchan);
@@ -182,12 +183,15 @@ static void release(struct dcbm_chan *dchan)
 		return;
 	}
 	dma_release_channel(dchan->chan);
-	put_device(dchan->dev);
-	put_device(dchan->own_dev);
 	spin_lock_irq(&dchan->lock);
+	/* Others know by the channel that these are there. */
+	dev = dchan->dev;
+	own_dev = dchan->own_dev;
 	WRITE_ONCE(dchan->chan, NULL);
 	WRITE_ONCE(dchan->state, CHAN_CLOSED);
 	spin_unlock_irq(&dchan->lock);
+	put_device(dev);
+	put_device(own_dev);
 	if (atomic_dec_and_test(&dcbm_leaving))
 		wake_up_var(&dcbm_leaving);
 }

@@ -92,7 +92,6 @@ struct migrate_copy_engine {
  * @cpus: CPUs that copy, too.
  * @shares: The engines that take part.
  * @nr_shares: How many.
- * @exclusive: One of them wants to be left alone.
  * @wait: Where the caller waits.
  * @lock: Protects what follows, and the shares' counts.
  * @inflight: Chunks claimed and not ended.
@@ -106,7 +105,6 @@ struct migrate_copy_offload {
 	unsigned int cpus;
 	struct migrate_copy_share shares[MAX_SHARES];
 	unsigned int nr_shares;
-	bool exclusive;
 	wait_queue_head_t wait;
 
 	spinlock_t lock;	/* Protects what follows */

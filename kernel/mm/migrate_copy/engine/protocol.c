@@ -70,67 +70,49 @@ static unsigned int stop_after(const struct migrate_copy_engine *engine)
 	return ms - ms / 4;
 }
 
-static bool engine_suits(struct migrate_copy_engine *engine,
-			 const struct migrate_copy_info *info)
+/* Have an engine take part; false if it does not. */
+static bool engine_starts(struct migrate_copy_offload *o, struct migrate_copy_engine *engine)
 {
+	struct migrate_copy_share *share = &o->shares[o->nr_shares];
+	const struct migrate_copy_info *info = o->info;
+
 	if (READ_ONCE(engine->leaving) || !(READ_ONCE(engine->use->reasons) & BIT(info->reason)))
 		return false;
-	if (info->pages * (PAGE_SIZE / SZ_1K) >= READ_ONCE(engine->min_kb))
-		return true;
-	copy_engine_count(engine, ENGINE_TOO_SMALL, 1);
-	return false;
+	if (info->pages * (PAGE_SIZE / SZ_1K) < READ_ONCE(engine->min_kb)) {
+		copy_engine_count(engine, ENGINE_TOO_SMALL, 1);
+		return false;
+	}
+	if (copy_engine_too_slow(o, engine)) {
+		copy_engine_count(engine, ENGINE_TOO_SLOW, 1);
+		copy_engine_passed_over(engine);
+		return false;
+	}
+	share->engine = engine;
+	share->info = info;
+	share->offload = o;
+	share->open = true;
+	INIT_LIST_HEAD(&share->node);
+	return engine->desc->ops->start(engine->priv, share);
 }
 
-/* Under SRCU until the job is through. */
-static void offload_find_engines(struct migrate_copy_offload *o)
+/* Engines that want a job alone, or the others. Under SRCU until the job is through. */
+static void offload_start_engines(struct migrate_copy_offload *o, bool alone)
 {
 	struct migrate_copy_engine *engine;
 
 	list_for_each_entry_srcu(engine, &copy_engines, node,
 				 srcu_read_lock_held(&copy_engines_srcu)) {
-		struct migrate_copy_share *share = &o->shares[o->nr_shares];
-
 		if (o->nr_shares == MAX_SHARES)
 			break;
-		if (!READ_ONCE(engine->use->offloading))
+		if (!READ_ONCE(engine->use->offloading) || copy_engine_alone(engine) != alone)
 			continue;
-		if (!engine_suits(engine, o->info)) {
-			copy_engine_count(engine, ENGINE_REFUSED, 1);
-			continue;
-		}
-		share->engine = engine;
-		share->info = o->info;
-		share->offload = o;
-		share->open = true;
-		INIT_LIST_HEAD(&share->node);
-		o->exclusive |= copy_engine_alone(engine);
-		o->nr_shares++;
-	}
-}
-
-static void offload_start_engines(struct migrate_copy_offload *o)
-{
-	unsigned int i, started = 0;
-
-	o->exclusive = false;
-	for (i = 0; i < o->nr_shares; i++) {
-		struct migrate_copy_engine *engine = o->shares[i].engine;
-		/* One that does not start knows nothing of it. */
-		struct migrate_copy_share *share = &o->shares[started];
-
-		share->engine = engine;
-		if (copy_engine_too_slow(o, engine)) {
-			copy_engine_count(engine, ENGINE_TOO_SLOW, 1);
-			copy_engine_passed_over(engine);
-		} else if (engine->desc->ops->start(engine->priv, share)) {
+		if (engine_starts(o, engine)) {
 			copy_engine_count(engine, ENGINE_JOBS, 1);
-			o->exclusive |= copy_engine_alone(engine);
-			started++;
-			continue;
+			o->nr_shares++;
+		} else {
+			copy_engine_count(engine, ENGINE_REFUSED, 1);
 		}
-		copy_engine_count(engine, ENGINE_REFUSED, 1);
 	}
-	o->nr_shares = started;
 }
 
 /*
@@ -267,15 +249,14 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 	init_waitqueue_head(&o.wait);
 	spin_lock_init(&o.lock);
 	idx = srcu_read_lock(&copy_engines_srcu);
-	offload_find_engines(&o);
-	shared = !o.exclusive;
+	offload_start_engines(&o, true);
+	shared = !o.nr_shares;
 	if (shared)
 		o.cpus = 1 + migrate_copy_job_share(job, team, info->dst_nid, max_helpers);
-	offload_start_engines(&o);
+	offload_start_engines(&o, false);
 	if (!shared) {
-		if (o.exclusive)
-			offload_leave_to_engines(&o);
-		/* They have not begun, or have stopped too soon. */
+		offload_leave_to_engines(&o);
+		/* They have stopped too soon. */
 		shared = copy_job_rest(job);
 		if (shared)
 			woken = migrate_copy_job_share(job, team, info->dst_nid, max_helpers);

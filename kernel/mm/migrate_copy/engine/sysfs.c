@@ -81,6 +81,32 @@ void migrate_copy_room_put(struct migrate_copy_room *room)
 	clear_bit_unlock(room - rooms, &rooms_used);
 }
 
+/* Would an engine take such folios, as far as that does not depend on a job? */
+static bool engine_may(const struct migrate_copy_engine *engine, int reason,
+		       unsigned long folios, unsigned long pages)
+{
+	return READ_ONCE(engine->use->offloading) &&
+	       (READ_ONCE(engine->use->reasons) & BIT(reason)) &&
+	       (copy_engine_alone(engine) || !copy_engine_costly(engine, folios, pages));
+}
+
+/* No engine would take these folios: say so to each. */
+static void engines_refuse(int reason)
+{
+	struct migrate_copy_engine *engine;
+
+	list_for_each_entry_srcu(engine, &copy_engines, node,
+				 srcu_read_lock_held(&copy_engines_srcu)) {
+		if (!READ_ONCE(engine->use->offloading))
+			continue;
+		copy_engine_count(engine, ENGINE_REFUSED, 1);
+		if (!(READ_ONCE(engine->use->reasons) & BIT(reason)))
+			continue;
+		copy_engine_count(engine, ENGINE_TOO_SLOW, 1);
+		copy_engine_passed_over(engine);
+	}
+}
+
 /**
  * __migrate_copy_may_offload() - Is there an engine for such folios?
  * @reason: The migrate_reason.
@@ -105,18 +131,11 @@ bool __migrate_copy_may_offload(int reason, const struct list_head *src_folios)
 	}
 	idx = srcu_read_lock(&copy_engines_srcu);
 	list_for_each_entry_srcu(engine, &copy_engines, node,
-				 srcu_read_lock_held(&copy_engines_srcu)) {
-		if (!READ_ONCE(engine->use->offloading) ||
-		    !(READ_ONCE(engine->use->reasons) & BIT(reason)))
-			continue;
-		if (copy_engine_alone(engine) || !copy_engine_costly(engine, folios, pages)) {
-			may = true;
-			continue;
-		}
-		copy_engine_count(engine, ENGINE_REFUSED, 1);
-		copy_engine_count(engine, ENGINE_TOO_SLOW, 1);
-		copy_engine_passed_over(engine);
-	}
+				 srcu_read_lock_held(&copy_engines_srcu))
+		may = may || engine_may(engine, reason, folios, pages);
+	/* Else it is only asked what would be. */
+	if (!may && src_folios)
+		engines_refuse(reason);
 	srcu_read_unlock(&copy_engines_srcu, idx);
 	return may;
 }

@@ -53,7 +53,7 @@
 #define LATE_TRIES	300
 #define LATE_US		100000
 #define DELAY_MS	150
-#define HALT_MS		3000
+#define HALT_MS		6000
 #define TELL_US		20000
 
 /* Whose knobs and counters we use. */
@@ -1090,7 +1090,7 @@ static void test_peculiar(const void *arg)
 static void test_refusals(const void *arg)
 {
 	const struct trouble *trouble = arg;
-	uint64_t refused, small, slow;
+	uint64_t refused, small, slow, more;
 	struct region r;
 	int i;
 
@@ -1100,8 +1100,10 @@ static void test_refusals(const void *arg)
 	slow = count("too_slow");
 	engine_set("min_kb", GB / KB);
 	move_on(&r, trouble, 2 * r.size);
-	require(count("too_small") > small && count("refused") - refused >= count("too_small") -
-		small, "jobs that are too small are not counted");
+	more = count("too_small") - small;
+	/* A job may be in between. */
+	require(more && count("refused") - refused + 1 >= more,
+		"jobs that are too small are not counted");
 
 	engine_set("min_kb", 0);
 	small = count("too_small");
@@ -1162,7 +1164,7 @@ static void test_delay(const void *arg)
 		faults_clear();
 		require(lost, "the device has not halted");
 		require(region_intact(&r), "%s: wrong", kind->name);
-		require(took < 3 * before + 1.5 * most, "%s: it took %.2f s", kind->name, took);
+		require(took < 3 * before + 1.2 * most, "%s: it took %.2f s", kind->name, took);
 		wait_for_quarantine();
 		region_free(&r);
 	}
@@ -1310,7 +1312,7 @@ int main(int argc, char **argv)
 {
 	size_t nr = ARRAY_SIZE(troubles), planned = 5, i;
 	static const struct trouble lossy = {
-		"", "fail_delay", 5, "fail_terminate", "lost", true, 2, true
+		"", "fail_delay", 50, "fail_terminate", "lost", true, 2, true
 	};
 	static const struct peculiar bounced = {
 		"all memory is bounced", "", NULL, 0, NULL, check_refused
