@@ -114,7 +114,13 @@ def test_no_child_has_the_wrapper_open_to_write(tmp_path: Path) -> None:
 
 def test_the_kernel_believes_the_clock(kernel: Kernel) -> None:
     words = command_line.words(kernel, Guest(model=PLAIN, accel="tcg", append=("mine",)))
-    assert {"nokaslr", "tsc_early_khz=1000000", "no_timer_check", "lpj=4000000"} <= set(words)
+    assert {
+        "nokaslr",
+        "norandmaps",
+        "tsc_early_khz=1000000",
+        "no_timer_check",
+        "lpj=4000000",
+    } <= set(words)
     # A hang is one after as long as on hardware: the host's other work takes no time.
     assert not [word for word in words if "thresh" in word or "timeout" in word]
     assert words[-1] == "mine" and words.count("tsc=reliable") == 1

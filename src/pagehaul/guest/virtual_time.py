@@ -122,6 +122,8 @@ def kernel_words(kernel: Kernel) -> list[str]:
     words = [
         # The plugin knows memory, and a profile functions, by where the kernel puts them itself.
         "nokaslr",
+        # Where a program has its memory decides how much of it caches can have.
+        "norandmaps",
         # The TSC is as virtual as all other clocks: no need to measure it, nor to doubt it.
         "tsc=reliable",
         f"tsc_early_khz={_TSC_KHZ}",

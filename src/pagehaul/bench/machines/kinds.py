@@ -17,8 +17,9 @@ _VIRTUAL_QUICK = Effort(1, 1, 320, 1, 2, 3600.0, at_least_us=_LEAST_US)
 _VIRTUAL_FULL = Effort(1, 1, 2048, 2, 3, 8 * 3600.0, at_least_us=2 * _LEAST_US)
 _FAULTS_QUICK = Effort(1, 1, 1, 2, 2, 3600.0)
 _FAULTS_FULL = Effort(1, 1, 1, 5, 5, 4 * 3600.0)
-# A scene is long, and comes out the same each time.
-_VIRTUAL_SERVING = (Effort(1, 1, 1, 1, 1, 2 * 3600.0), Effort(1, 1, 1, 2, 2, 8 * 3600.0))
+# A server does not do the same twice, nor do helpers beside it: the median of three scenes is
+# within 5% of that of another run.
+_VIRTUAL_SERVING = (Effort(1, 1, 1, 3, 3, 2 * 3600.0), Effort(1, 1, 1, 7, 7, 8 * 3600.0))
 _VIRTUAL = (_VIRTUAL_QUICK, _VIRTUAL_FULL)
 _VIRTUAL_FAULTS = (_FAULTS_QUICK, _FAULTS_FULL)
 

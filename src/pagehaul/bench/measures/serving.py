@@ -201,8 +201,7 @@ def _table(part: Part) -> Table:
         "requests of the window (and by vanilla's; lower is better) and, for 99.9%, of those of "
         "the scene; in an open loop from when a request was due. CPU: time of who moved the memory "
         "or waited for that, of those that helped, of the server and of the client during the "
-        "scene. no CPU: how long server and client had work and no CPU during it, which is what "
-        "others took from them, and in parentheses how long they would have without it. left: "
+        "scene. no CPU: how long these two waited for one then (and would have without). left: "
         f"what was on the old node before and after. {captions.ran_on(part)}"
     )
     return table_of(captions.title(part), caption, lines)
