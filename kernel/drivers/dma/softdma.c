@@ -32,6 +32,7 @@
  * coalesce		reports a descriptor that does not interrupt together with the
  *			next one that does, or when it is asked how far it is (plx_dma,
  *			switchtec_dma)
+ * issue_us		takes so long to return after it was told to begin
  * silent		does not interrupt: reports what is complete when it is asked how far
  *			it is (ioat and plx_dma do so, too)
  * queue, block		has so many descriptors; when all are in use, the client waits
@@ -152,6 +153,10 @@ MODULE_PARM_DESC(no_order, "complete in another order (default 0)");
 static bool coalesce;
 module_param(coalesce, bool, 0444);
 MODULE_PARM_DESC(coalesce, "report with a descriptor that interrupts, or when asked (default 0)");
+
+static unsigned int issue_us;
+module_param(issue_us, uint, 0444);
+MODULE_PARM_DESC(issue_us, "how long issue_pending takes after transfers may begin, at most 10000 (default 0)");
 
 static bool silent;
 module_param(silent, bool, 0444);
@@ -430,6 +435,8 @@ static void issue_pending(struct dma_chan *chan)
 	if (vchan_issue_pending(&sc->vc))
 		wake_up(&sc->work);
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
+	if (issue_us)
+		fsleep(issue_us);
 }
 
 /* Tell clients of what is complete; the lock is held. */
@@ -1114,7 +1121,7 @@ static int __init softdma_init(void)
 
 	if (!channels || channels > MAX_CHANNELS || !devices ||
 	    devices > MAX_DEVICES || !queue || queue > NR_DESCS ||
-	    mask_bits < 24 || mask_bits > 64 ||
+	    mask_bits < 24 || mask_bits > 64 || issue_us > 10000 ||
 	    (own_bits && (own_bits < 24 || own_bits > 64 || boundary_kb)) ||
 	    (boundary_kb && !is_power_of_2(boundary_kb)))
 		return -EINVAL;

@@ -195,9 +195,12 @@ static void dcbm_done(void *param, const struct dmaengine_result *result)
 			atomic_long_inc(&dcbm_spurious);
 			return;
 		}
-		/* There are drivers that report this before they stop (ioat). */
-		if (result && result->result == DMA_TRANS_ABORTED &&
-		    !(desc->submitting && range == desc->submitted - 1)) {
+		/*
+		 * There are drivers that report this before they stop (ioat), and
+		 * others that refuse what is submitted with it (idxd). So it says
+		 * nothing here: what was refused is taken back by not_taken().
+		 */
+		if (result && result->result == DMA_TRANS_ABORTED) {
 			desc->error = true;
 			return;
 		}
@@ -267,7 +270,7 @@ static int hand_over(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 static bool not_taken(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 		      unsigned int nr, int err, bool empty)
 {
-	/* Unless the driver has called back as well (idxd). */
+	/* Unless the driver has called back as well. */
 	if (desc->waiting & BIT(nr)) {
 		desc->waiting &= ~BIT(nr);
 		if (err == -EIO || err == -EAGAIN) {
@@ -289,7 +292,7 @@ static bool not_taken(struct dcbm_chan *dchan, struct dcbm_desc *desc,
 	}
 	dchan->again = false;
 	atomic_long_inc(&dcbm_rejected);
-	if (!desc->error && err != -ERANGE)
+	if (err == -EIO || (!desc->error && err != -ERANGE))
 		dcbm_strike(dchan, "descriptor not taken");
 	desc->error = true;
 	return true;

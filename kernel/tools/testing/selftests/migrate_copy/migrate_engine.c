@@ -899,6 +899,16 @@ static void check_lost(void)
 	require(count("lost"), "no chunk was lost");
 }
 
+/* What is reported as aborted goes on: it is lost, and nothing that the CPU may copy. */
+static void check_aborted(void)
+{
+	require(count("lost"), "nothing was aborted");
+	wait_for_quarantine();
+	usleep(2 * DELAY_MS * 1000);
+	require(!count("spurious"), "%llu transfers were taken for over, and went on",
+		(unsigned long long)count("spurious"));
+}
+
 /* Channels of a device that cannot reach all memory are not taken, and that is said. */
 static void check_refused(void)
 {
@@ -955,6 +965,8 @@ static const struct peculiar peculiars[] = {
 	  check_refused },
 	{ "segments of 64 KB, once it is ours", "own_bits=64 seg_kb=64", NULL, 0, NULL,
 	  check_chunks },
+	{ "it aborts at once, and goes on", "issue_us=5000", "fail_abort", 100, NULL,
+	  check_aborted },
 	{ "it reports when asked", "silent=1", NULL, 0, "softdma", check_punctual },
 	{ "it reports when asked, out of order", "silent=1 no_order=1", NULL, 0,
 	  "softdma", check_punctual },
