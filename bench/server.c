@@ -66,6 +66,9 @@ static uint64_t process_waited_ns(pid_t pid)
 	while (tasks && (entry = readdir(tasks))) {
 		FILE *file;
 
+		/* In the directory above is that of the first thread. */
+		if (entry->d_name[0] == '.')
+			continue;
 		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/schedstat", pid, entry->d_name);
 		file = fopen(path, "r");
 		if (!file)

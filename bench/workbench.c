@@ -178,9 +178,9 @@ static bool play(const struct cell *cell, struct pages *pages, struct sample *sa
 
 	span->begin_ns = now_ns();
 	sleep_ns(cell->quiet_ms * NS_OF_MS);
+	waited_last_ns = waited_ns();
 	server_ns = server_cpu_ns();
 	client_ns = cell->service->loader->cpu_ns();
-	waited_last_ns = waited_ns();
 	sample->waited_before_ns = waited_last_ns - waited_first_ns;
 	if (!run_tries(cell, cell->way, &move, pages, &moved))
 		return false;
