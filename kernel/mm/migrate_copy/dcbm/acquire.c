@@ -45,7 +45,10 @@ static bool names(const char *list, const char *label, struct device *dev)
 static const char bounces[] __aligned(4) = "needs bounce buffers";
 static const char no_pages[] __aligned(4) = "takes no whole pages";
 
-/* Devices of which that turned out when we had a channel, by their number. */
+/*
+ * Devices of which that turned out when we had a channel, by their number. (Of those
+ * that are of no use before, no channel is requested to see if it is better.)
+ */
 static DEFINE_XARRAY(unfit_once_ours);
 
 /* Why a device is of no use for transfers, or NULL. */

@@ -82,7 +82,8 @@ static bool engine_starts(struct migrate_copy_offload *o, struct migrate_copy_en
 		copy_engine_count(engine, ENGINE_TOO_SMALL, 1);
 		return false;
 	}
-	if (copy_engine_too_slow(o, engine)) {
+	/* Where no CPU copies, nobody asks what is too slow. */
+	if (copy_engine_too_slow(o, engine) || (!o->cpus && READ_ONCE(engine->late))) {
 		copy_engine_count(engine, ENGINE_TOO_SLOW, 1);
 		copy_engine_passed_over(engine);
 		return false;
@@ -95,24 +96,38 @@ static bool engine_starts(struct migrate_copy_offload *o, struct migrate_copy_en
 	return engine->desc->ops->start(engine->priv, share);
 }
 
-/* Engines that want a job alone, or the others. Under SRCU until the job is through. */
-static void offload_start_engines(struct migrate_copy_offload *o, bool alone)
+static void offload_start_engine(struct migrate_copy_offload *o,
+				 struct migrate_copy_engine *engine)
+{
+	if (engine_starts(o, engine)) {
+		copy_engine_count(engine, ENGINE_JOBS, 1);
+		o->nr_shares++;
+	} else {
+		copy_engine_count(engine, ENGINE_REFUSED, 1);
+	}
+}
+
+/*
+ * Start the engines that want a job alone, under SRCU until the job is through. The
+ * others are put into the array, and started as soon as it is known if CPUs copy, too.
+ * Returns how many others there are.
+ */
+static unsigned int offload_start_alone(struct migrate_copy_offload *o,
+					struct migrate_copy_engine *others[MAX_SHARES])
 {
 	struct migrate_copy_engine *engine;
+	unsigned int nr = 0;
 
 	list_for_each_entry_srcu(engine, &copy_engines, node,
 				 srcu_read_lock_held(&copy_engines_srcu)) {
-		if (o->nr_shares == MAX_SHARES)
-			break;
-		if (!READ_ONCE(engine->use->offloading) || copy_engine_alone(engine) != alone)
+		if (!READ_ONCE(engine->use->offloading) || o->nr_shares + nr == MAX_SHARES)
 			continue;
-		if (engine_starts(o, engine)) {
-			copy_engine_count(engine, ENGINE_JOBS, 1);
-			o->nr_shares++;
-		} else {
-			copy_engine_count(engine, ENGINE_REFUSED, 1);
-		}
+		if (copy_engine_alone(engine))
+			offload_start_engine(o, engine);
+		else
+			others[nr++] = engine;
 	}
+	return nr;
 }
 
 /*
@@ -237,8 +252,9 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 				      struct migrate_copy_team *team, unsigned int max_helpers,
 				      unsigned long *engine_pages)
 {
+	struct migrate_copy_engine *others[MAX_SHARES];
 	struct migrate_copy_offload o __uninitialized;
-	unsigned int woken = 0;
+	unsigned int woken = 0, nr_others, i;
 	bool shared;
 	int idx;
 	u64 ns;
@@ -249,11 +265,12 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 	init_waitqueue_head(&o.wait);
 	spin_lock_init(&o.lock);
 	idx = srcu_read_lock(&copy_engines_srcu);
-	offload_start_engines(&o, true);
+	nr_others = offload_start_alone(&o, others);
 	shared = !o.nr_shares;
 	if (shared)
 		o.cpus = 1 + migrate_copy_job_share(job, team, info->dst_nid, max_helpers);
-	offload_start_engines(&o, false);
+	for (i = 0; i < nr_others; i++)
+		offload_start_engine(&o, others[i]);
 	if (!shared) {
 		offload_leave_to_engines(&o);
 		/* They have stopped too soon. */

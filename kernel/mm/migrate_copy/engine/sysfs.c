@@ -91,7 +91,7 @@ static bool engine_may(const struct migrate_copy_engine *engine, int reason,
 }
 
 /* No engine would take these folios: say so to each. */
-static void engines_refuse(int reason)
+static void engines_refuse(int reason, unsigned long pages)
 {
 	struct migrate_copy_engine *engine;
 
@@ -102,6 +102,10 @@ static void engines_refuse(int reason)
 		copy_engine_count(engine, ENGINE_REFUSED, 1);
 		if (!(READ_ONCE(engine->use->reasons) & BIT(reason)))
 			continue;
+		if (pages * (PAGE_SIZE / SZ_1K) < READ_ONCE(engine->min_kb)) {
+			copy_engine_count(engine, ENGINE_TOO_SMALL, 1);
+			continue;
+		}
 		copy_engine_count(engine, ENGINE_TOO_SLOW, 1);
 		copy_engine_passed_over(engine);
 	}
@@ -135,7 +139,7 @@ bool __migrate_copy_may_offload(int reason, const struct list_head *src_folios)
 		may = may || engine_may(engine, reason, folios, pages);
 	/* Else it is only asked what would be. */
 	if (!may && src_folios)
-		engines_refuse(reason);
+		engines_refuse(reason, pages);
 	srcu_read_unlock(&copy_engines_srcu, idx);
 	return may;
 }

@@ -1117,7 +1117,6 @@ static void test_refusals(const void *arg)
 	require(more && count("refused") - refused + 1 >= more,
 		"jobs that are too small are not counted");
 
-	engine_set("min_kb", 0);
 	small = count("too_small");
 	refused = count("refused");
 	require(!file_write(ENGINES_DIR "/dcbm/reasons", "demotion"), "cannot write reasons");
@@ -1126,6 +1125,7 @@ static void test_refusals(const void *arg)
 	require(count("refused") > refused && count("too_small") == small,
 		"jobs for other reasons are not counted");
 
+	engine_set("min_kb", 0);
 	require(!file_write(PARAM_DIR "/bandwidth_mb", "1"), "cannot make it slow");
 	for (i = 0; i < 20 && count("too_slow") == slow; i++)
 		move_on(&r, trouble, 2 * r.size);
@@ -1176,7 +1176,7 @@ static void test_delay(const void *arg)
 		faults_clear();
 		require(lost, "the device has not halted");
 		require(region_intact(&r), "%s: wrong", kind->name);
-		require(took < 3 * before + 1.2 * most, "%s: it took %.2f s", kind->name, took);
+		require(took - before < 1.2 * most, "%s: it took %.2f s", kind->name, took);
 		wait_for_quarantine();
 		region_free(&r);
 	}
