@@ -44,13 +44,19 @@ static uint64_t process_cpu_ns(pid_t pid)
 	return clock_getcpuclockid(pid, &clock) ? 0 : clock_ns(clock);
 }
 
-uint64_t server_cpu_ns(void)
+/* Of the server, and of its processes that answer. */
+static uint64_t sum_of_server(uint64_t (*ns_of)(pid_t pid))
 {
-	uint64_t sum = process_cpu_ns(server);
+	uint64_t sum = ns_of(server);
 
 	for (unsigned int i = 0; i < nr_workers; i++)
-		sum += process_cpu_ns(workers[i]);
+		sum += ns_of(workers[i]);
 	return sum;
+}
+
+uint64_t server_cpu_ns(void)
+{
+	return sum_of_server(process_cpu_ns);
 }
 
 /* How long the threads of a process had work and no CPU; those that have ended do not count. */
@@ -58,24 +64,19 @@ static uint64_t process_waited_ns(pid_t pid)
 {
 	uint64_t sum = 0, ns;
 	struct dirent *entry;
-	char path[128];
+	char path[128], text[64];
 	DIR *tasks;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	tasks = opendir(path);
 	while (tasks && (entry = readdir(tasks))) {
-		FILE *file;
-
 		/* In the directory above is that of the first thread. */
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/schedstat", pid, entry->d_name);
-		file = fopen(path, "r");
-		if (!file)
-			continue;
-		if (fscanf(file, "%*u %" SCNu64, &ns) == 1)
+		if (read_text(path, text, sizeof(text)) >= 0 &&
+		    sscanf(text, "%*u %" SCNu64, &ns) == 1)
 			sum += ns;
-		fclose(file);
 	}
 	if (tasks)
 		closedir(tasks);
@@ -85,11 +86,7 @@ static uint64_t process_waited_ns(pid_t pid)
 /* The same of the server and of its client, which is a thread of this program. */
 uint64_t waited_ns(void)
 {
-	uint64_t sum = process_waited_ns(getpid()) + process_waited_ns(server);
-
-	for (unsigned int i = 0; i < nr_workers; i++)
-		sum += process_waited_ns(workers[i]);
-	return sum;
+	return process_waited_ns(getpid()) + sum_of_server(process_waited_ns);
 }
 
 /* This process runs, and therefore has its memory, on one node. */
