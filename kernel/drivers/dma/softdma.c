@@ -32,6 +32,8 @@
  * coalesce		reports a descriptor that does not interrupt together with the
  *			next one that does, or when it is asked how far it is (plx_dma,
  *			switchtec_dma)
+ * irq_cpu		interrupts that CPU with a descriptor that interrupts, and is done with
+ *			this when it says so: who waits for it takes what an interrupt takes
  * issue_us		takes so long to return after it was told to begin
  * silent		does not interrupt: reports what is complete when it is asked how far
  *			it is (ioat and plx_dma do so, too)
@@ -61,6 +63,7 @@
 #include <linux/dmaengine.h>
 #include <linux/err.h>
 #include <linux/fault-inject.h>
+#include <linux/interrupt.h>
 #include <linux/iommu.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
@@ -71,6 +74,7 @@
 #include <linux/pci.h>
 #include <linux/platform_device.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/wait.h>
@@ -89,6 +93,9 @@
 
 /* A transfer that waits looks so often whether delay_ms has become less. */
 #define DELAY_LOOK_MS	10
+
+/* What channels that share a speed may make up for. */
+#define MAKE_UP_NS	(100 * NSEC_PER_USEC)
 
 /*
  * A device that is unbound does what it has, unless it completes nothing for so long.
@@ -122,6 +129,26 @@ MODULE_PARM_DESC(bandwidth_mb, "most MB/s of a channel; 0: as fast as a CPU copi
 static unsigned int setup_ns;
 module_param(setup_ns, uint, 0644);
 MODULE_PARM_DESC(setup_ns, "what each transfer takes a channel besides its bytes (default 0)");
+
+static unsigned int group = 1;
+module_param(group, uint, 0444);
+MODULE_PARM_DESC(group, "channels of a device that share group_mb, one after another (default 1)");
+
+static unsigned int group_mb;
+module_param(group_mb, uint, 0644);
+MODULE_PARM_DESC(group_mb, "most MB/s of a group of channels together; 0: any number (default)");
+
+static unsigned int all_mb;
+module_param(all_mb, uint, 0644);
+MODULE_PARM_DESC(all_mb, "most MB/s of all channels together; 0: any number (default)");
+
+static unsigned int page_ns;
+module_param(page_ns, uint, 0644);
+MODULE_PARM_DESC(page_ns, "what each base page of a transfer takes a channel besides (default 0)");
+
+static int irq_cpu = -1;
+module_param(irq_cpu, int, 0644);
+MODULE_PARM_DESC(irq_cpu, "CPU to interrupt; -1: none, the thread reports by itself (default)");
 
 static int seg_kb_set(const char *text, const struct kernel_param *kp);
 
@@ -191,6 +218,9 @@ static DECLARE_FAULT_ATTR(fail_device);
 /* What clients have done that they must not do. */
 static atomic_t misused = ATOMIC_INIT(0);
 
+/* How often a CPU was interrupted. */
+static atomic_t interrupted = ATOMIC_INIT(0);
+
 /**
  * struct softdma_cmd - what the channel reads while it transfers
  * @dst: Where to.
@@ -232,7 +262,10 @@ struct softdma_desc {
  *	requested the channel.
  * @dev: The device that does its transfers, while a client has it.
  * @own_parms: What is known of its own device.
- * @free_at: When a channel with @bandwidth_mb or @setup_ns is through with the last transfer.
+ * @free_at: When a channel that is held to a speed is through with the last transfer.
+ * @group_free_at: When its group is, if it is the first one of that.
+ * @irq: What the CPU does that it interrupts.
+ * @report: What that has it do then.
  * @work: Where the thread waits for work.
  * @idle: Where others wait for the thread to let go of @current_desc.
  * @room: Where clients wait for a descriptor.
@@ -252,6 +285,9 @@ struct softdma_chan {
 	struct device *dev;
 	struct device_dma_parameters own_parms;
 	ktime_t free_at;
+	ktime_t group_free_at;
+	call_single_data_t irq;
+	struct tasklet_struct report;
 	wait_queue_head_t work;
 	wait_queue_head_t idle;
 	wait_queue_head_t room;
@@ -285,6 +321,10 @@ static LIST_HEAD(bound);
 static struct platform_device *pdevs[MAX_DEVICES];
 static struct dentry *debug_dir;
 static struct workqueue_struct *free_wq;
+
+/* When all channels are through, if they share all_mb; as that of a group, under the lock. */
+static DEFINE_SPINLOCK(pace_lock);
+static ktime_t all_free_at;
 
 static struct softdma_chan *to_chan(struct dma_chan *chan)
 {
@@ -450,6 +490,35 @@ static void report_held(struct softdma_chan *sc)
 	}
 }
 
+static void report(struct tasklet_struct *tasklet)
+{
+	struct softdma_chan *sc = from_tasklet(sc, tasklet, report);
+	unsigned long flags;
+
+	spin_lock_irqsave(&sc->vc.lock, flags);
+	report_held(sc);
+	spin_unlock_irqrestore(&sc->vc.lock, flags);
+}
+
+static void interrupt(void *data)
+{
+	struct softdma_chan *sc = data;
+
+	atomic_inc(&interrupted);
+	tasklet_schedule(&sc->report);
+}
+
+/* Interrupt a CPU; where it is not there, this one reports. */
+static void interrupt_cpu(struct softdma_chan *sc, int cpu)
+{
+	/* A tasklet that is scheduled here runs when these are enabled. */
+	local_bh_disable();
+	/* If an interrupt is on its way, that reports this, too. */
+	if (smp_call_function_single_async(cpu, &sc->irq) == -ENXIO)
+		tasklet_schedule(&sc->report);
+	local_bh_enable();
+}
+
 static enum dma_status tx_status(struct dma_chan *chan, dma_cookie_t cookie,
 				 struct dma_tx_state *state)
 {
@@ -461,7 +530,7 @@ static enum dma_status tx_status(struct dma_chan *chan, dma_cookie_t cookie,
 	as_others_do();
 	/* The thread writes, under this lock, what is read here. */
 	spin_lock_irqsave(&sc->vc.lock, flags);
-	if (silent || coalesce)
+	if (silent || coalesce || READ_ONCE(irq_cpu) >= 0)
 		report_held(sc);
 	status = dma_cookie_status(chan, cookie, state);
 	spin_unlock_irqrestore(&sc->vc.lock, flags);
@@ -607,22 +676,52 @@ static void dawdle(struct softdma_chan *sc)
 				   msecs_to_jiffies(DELAY_LOOK_MS));
 }
 
+/* How long so many bytes take at so many MB/s; 0 for any speed. A byte at 1 MB/s: 1 us. */
+static u64 bytes_ns(size_t len, unsigned int mb)
+{
+	return mb ? div_u64((u64)len * NSEC_PER_USEC, mb) : 0;
+}
+
+/* Whether anything is held to a speed. */
+static bool has_pace(void)
+{
+	return READ_ONCE(bandwidth_mb) || READ_ONCE(setup_ns) || READ_ONCE(page_ns) ||
+	       READ_ONCE(group_mb) || READ_ONCE(all_mb);
+}
+
 /*
- * Wait until a channel of that speed, in MB/s or 0 for any, would be through; false
+ * When what is shared is through with it, too, by when it is through with that of others.
+ * What was left unused lately is made up for: threads do not come in the order in which
+ * their transfers begin. (One that is given up later has had its time.)
+ */
+static ktime_t share_pace(ktime_t *free_at, ktime_t begin, size_t len, unsigned int mb)
+{
+	*free_at = ktime_add_ns(max(ktime_sub_ns(begin, MAKE_UP_NS), *free_at),
+				bytes_ns(len, mb));
+	return mb ? *free_at : 0;
+}
+
+/*
+ * Wait until a channel that is held to a speed would be through; false
  * if the transfer is given up before.  It begins when the channel has the transfer and is through
  * with the one before, however late the thread wakes up.
  */
 static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
-		      size_t len, unsigned int mb)
+		      size_t len)
 {
+	struct softdma *sd = container_of(sc->vc.chan.device, struct softdma, dma);
+	struct softdma_chan *first = sc - (sc - sd->chans) % group;
 	ktime_t begin = max(desc->prepared, sc->free_at);
-	u64 ns = READ_ONCE(setup_ns);
 	ktime_t left;
 
-	/* A byte at 1 MB/s takes a microsecond. */
-	if (mb)
-		ns += div_u64((u64)len * NSEC_PER_USEC, mb);
-	sc->free_at = ktime_add_ns(begin, ns);
+	sc->free_at = ktime_add_ns(begin, READ_ONCE(setup_ns) +
+				   DIV_ROUND_UP(len, PAGE_SIZE) * READ_ONCE(page_ns) +
+				   bytes_ns(len, READ_ONCE(bandwidth_mb)));
+	scoped_guard(spinlock, &pace_lock)
+		sc->free_at = max3(sc->free_at,
+				   share_pace(&first->group_free_at, begin, len,
+					      READ_ONCE(group_mb)),
+				   share_pace(&all_free_at, begin, len, READ_ONCE(all_mb)));
 	left = ktime_sub(sc->free_at, ktime_get());
 	if (left > 0)
 		wait_event_hrtimeout(sc->work, aborted(sc), left);
@@ -703,10 +802,14 @@ static struct softdma_desc *next_desc(struct softdma_chan *sc)
 	return vd ? to_desc(vd) : NULL;
 }
 
-/* The transfer is complete, and told with the next one that interrupts. */
-static void complete_desc(struct softdma_chan *sc, struct softdma_desc *desc)
+/*
+ * The transfer is complete, and told with the next one that interrupts, which is a CPU
+ * unless that is below 0.
+ */
+static void complete_desc(struct softdma_chan *sc, struct softdma_desc *desc, int cpu)
 {
-	if (silent || (coalesce && !(desc->vd.tx.flags & DMA_PREP_INTERRUPT))) {
+	if (silent || cpu >= 0 ||
+	    (coalesce && !(desc->vd.tx.flags & DMA_PREP_INTERRUPT))) {
 		list_add_tail(&desc->vd.node, &sc->held);
 		return;
 	}
@@ -718,6 +821,8 @@ static void complete_desc(struct softdma_chan *sc, struct softdma_desc *desc)
 static void let_go(struct softdma_chan *sc, struct softdma_desc *desc,
 		   bool complete)
 {
+	bool interrupts = desc->vd.tx.flags & DMA_PREP_INTERRUPT;
+	int cpu = READ_ONCE(irq_cpu);
 	bool lost;
 
 	spin_lock_irq(&sc->vc.lock);
@@ -727,15 +832,16 @@ static void let_go(struct softdma_chan *sc, struct softdma_desc *desc,
 	if (lost)
 		put_desc(sc, desc);
 	else
-		complete_desc(sc, desc);
+		complete_desc(sc, desc, cpu);
 	wake_up(&sc->idle);
 	spin_unlock_irq(&sc->vc.lock);
+	if (!lost && interrupts && !silent && cpu >= 0)
+		interrupt_cpu(sc, cpu);
 }
 
 static void work_on(struct softdma_chan *sc, struct softdma_desc *desc)
 {
 	const struct softdma_cmd *cmd = desc->cmd;
-	unsigned int mb = READ_ONCE(bandwidth_mb);
 	size_t len = cmd->len;
 	bool done;
 
@@ -760,8 +866,7 @@ static void work_on(struct softdma_chan *sc, struct softdma_desc *desc)
 	}
 	if (!aborted(sc))
 		len = cmd_len(cmd);
-	done = copy_all(sc, cmd, len) &&
-	       ((!mb && !READ_ONCE(setup_ns)) || keep_pace(sc, desc, len, mb));
+	done = copy_all(sc, cmd, len) && (!has_pace() || keep_pace(sc, desc, len));
 	if (done && should_fail(&fail_drop, len))
 		done = false;
 	else if (done && should_fail(&fail_duplicate, len))
@@ -792,6 +897,10 @@ static int chan_thread(void *data)
 	return 0;
 }
 
+static void nothing(void *unused)
+{
+}
+
 /*
  * When a client of a device that has been unbound releases the last channel,
  * dmaengine drops the last reference, and then looks at that channel once more:
@@ -800,9 +909,15 @@ static int chan_thread(void *data)
 static void softdma_free(struct work_struct *work)
 {
 	struct softdma *sd = container_of(work, struct softdma, free);
+	unsigned int i;
 
 	while (sd->nr)
 		kthread_stop(sd->chans[--sd->nr].thread);
+	/* What is in the same queue as this comes before it, or in the same go. */
+	on_each_cpu(nothing, NULL, 1);
+	synchronize_rcu();
+	for (i = 0; i < channels; i++)
+		tasklet_kill(&sd->chans[i].report);
 	msleep(FREE_MS);
 	kvfree(sd);
 }
@@ -822,6 +937,8 @@ static int chan_init(struct softdma *sd, struct softdma_chan *sc, int node)
 	INIT_LIST_HEAD(&sc->held);
 	for (i = 0; i < queue; i++)
 		list_add_tail(&sc->descs[i].free, &sc->free);
+	INIT_CSD(&sc->irq, interrupt, sc);
+	tasklet_setup(&sc->report, report);
 	init_waitqueue_head(&sc->work);
 	init_waitqueue_head(&sc->idle);
 	init_waitqueue_head(&sc->room);
@@ -1067,6 +1184,7 @@ static void add_debugfs(void)
 					  faults[i].attr);
 	}
 	debugfs_create_atomic_t("misused", 0444, debug_dir, &misused);
+	debugfs_create_atomic_t("interrupted", 0444, debug_dir, &interrupted);
 	debugfs_create_file_unsafe("revive", 0200, debug_dir, NULL,
 				   &revive_fops);
 }
@@ -1121,6 +1239,7 @@ static int __init softdma_init(void)
 
 	if (!channels || channels > MAX_CHANNELS || !devices ||
 	    devices > MAX_DEVICES || !queue || queue > NR_DESCS ||
+	    !group ||
 	    mask_bits < 24 || mask_bits > 64 || issue_us > 10000 ||
 	    (own_bits && (own_bits < 24 || own_bits > 64 || boundary_kb)) ||
 	    (boundary_kb && !is_power_of_2(boundary_kb)))

@@ -894,6 +894,52 @@ static void check_punctual(void)
 	require(!count("timeouts"), "transfers are late");
 }
 
+/* What the two channels near to a destination copy in tests of their speed, in MB/s. */
+#define PACE_MB		8
+
+/* How long the moves of a peculiar device have taken. */
+static double peculiar_seconds;
+
+/* No faster than they may be, and not as slow as if they shared more than they do. */
+static void check_pace(void)
+{
+	double mb = count("bytes") / 1e6 / peculiar_seconds;
+
+	check_punctual();
+	ksft_print_msg("%.1f MB/s\n", mb);
+	require(mb < 1.05 * PACE_MB && mb > 0.6 * PACE_MB, "%.1f MB/s instead of %d", mb, PACE_MB);
+}
+
+static uint64_t interrupts_before;
+
+/* How often a CPU was interrupted since softdma was loaded. */
+static uint64_t interrupts_now(void)
+{
+	uint64_t value;
+
+	require(!file_read_number(SOFTDMA_DIR "/interrupted", &value), "nobody counts");
+	return value;
+}
+
+/* Each descriptor interrupts, of which a chunk has several. */
+static void check_interrupts(void)
+{
+	uint64_t interrupts = interrupts_now() - interrupts_before;
+
+	check_punctual();
+	require(interrupts > count("chunks"), "%llu interrupts", (unsigned long long)interrupts);
+}
+
+/* A chunk interrupts once. */
+static void check_interrupts_once(void)
+{
+	uint64_t interrupts = interrupts_now() - interrupts_before;
+
+	check_punctual();
+	require(interrupts && interrupts <= count("chunks"), "%llu interrupts",
+		(unsigned long long)interrupts);
+}
+
 static void check_lost(void)
 {
 	require(count("lost"), "no chunk was lost");
@@ -967,6 +1013,15 @@ static const struct peculiar peculiars[] = {
 	  check_chunks },
 	{ "it aborts at once, and goes on", "issue_us=5000", "fail_abort", 100, NULL,
 	  check_aborted },
+	{ "it interrupts a CPU", "irq_cpu=0 seg_kb=16", NULL, 0, NULL, check_interrupts },
+	{ "it interrupts a CPU, and is asked", "irq_cpu=0 seg_kb=16", NULL, 0, "softdma",
+	  check_interrupts_once },
+	{ "it interrupts a CPU, some fail", "irq_cpu=1", "fail_transfer", 2, NULL,
+	  check_copied },
+	{ "two channels share a speed", "group=2 group_mb=8", NULL, 0, NULL, check_pace },
+	{ "a channel shares with none", "group=1 group_mb=4", NULL, 0, NULL, check_pace },
+	{ "all channels share a speed", "all_mb=8", NULL, 0, NULL, check_pace },
+	{ "each page takes a channel longer", "page_ns=1024000", NULL, 0, NULL, check_pace },
 	{ "it reports when asked", "silent=1", NULL, 0, "softdma", check_punctual },
 	{ "it reports when asked, out of order", "silent=1 no_order=1", NULL, 0,
 	  "softdma", check_punctual },
@@ -1058,10 +1113,13 @@ static void test_peculiar(const void *arg)
 	engine_set("offloading", 1);
 	if (what->fault)
 		fault_set(what->fault, what->percent);
+	peculiar_seconds = 0;
+	interrupts_before = interrupts_now();
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		/* Large ones first: those are copied in large chunks. */
 		const struct kind *kind = &kinds[(i + 2) % ARRAY_SIZE(kinds)];
 		size_t moved;
+		double start;
 		struct region r;
 		int a = from, b = to, tmp;
 
@@ -1073,9 +1131,11 @@ static void test_peculiar(const void *arg)
 			r.seed++;
 			pattern_fill(r.map, r.size, r.seed, 0, 0);
 			/* Where all destinations were late, pages stay. */
+			start = now();
 			for (try = 0; try < TRIES && region_move_pages(&r, a, b); try++)
 				require(what->fault || what->check == check_silent,
 					"%s: did not move", kind->name);
+			peculiar_seconds += now() - start;
 			require(region_on_node(&r, b), "%s: did not move",
 				kind->name);
 			require(region_intact(&r), "%s: wrong after %zu MB",
