@@ -204,6 +204,7 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 				      struct migrate_copy_team *team,
 				      unsigned int max_helpers,
 				      unsigned long *engine_pages);
+void migrate_copy_rooms_alloc(void);
 struct migrate_copy_room *migrate_copy_room_get(void);
 void migrate_copy_room_put(struct migrate_copy_room *room);
 bool __migrate_copy_may_offload(int reason, const struct list_head *src_folios);

@@ -123,6 +123,12 @@ static inline void copy_engine_count(struct migrate_copy_engine *engine,
 	atomic_long_add(nr, &engine->stats[stat]);
 }
 
+static inline bool copy_engine_is_for(const struct migrate_copy_engine *engine, int reason)
+{
+	return READ_ONCE(engine->use->offloading) &&
+	       (READ_ONCE(engine->use->reasons) & BIT(reason));
+}
+
 /* One that is late is used as if it were not exclusive: hardly ever. */
 static inline bool copy_engine_alone(const struct migrate_copy_engine *engine)
 {
@@ -135,6 +141,8 @@ void copy_chunk_end(const struct migrate_copy_chunk *chunk);
 /* model.c */
 unsigned long copy_job_rest(const struct migrate_copy_job *job);
 unsigned long copy_share_want(const struct migrate_copy_share *share, unsigned int chunks);
+bool copy_engine_suits(struct migrate_copy_engine *engine, int reason, unsigned long pages,
+		       bool too_slow);
 bool copy_engine_too_slow(const struct migrate_copy_offload *o,
 			  const struct migrate_copy_engine *engine);
 bool copy_engine_costly(const struct migrate_copy_engine *engine,

@@ -265,7 +265,9 @@ bool copy_engine_too_slow(const struct migrate_copy_offload *o,
 {
 	const struct migrate_copy_info *info = o->info;
 
-	if (READ_ONCE(o->cpus) && copy_engine_costly(engine, info->folios, info->pages))
+	/* Where no CPU copies, nobody asks what is too slow, but for one that is late. */
+	if (READ_ONCE(o->cpus) ? copy_engine_costly(engine, info->folios, info->pages) :
+	    READ_ONCE(engine->late))
 		return true;
 	return !fair_part(o, engine, info->pages, 0);
 }
@@ -281,4 +283,30 @@ void copy_engine_passed_over(struct migrate_copy_engine *engine)
 	fade(&engine->chunk_ns, FORGET_SHIFT);
 	fade(&engine->chunk_dev, FORGET_SHIFT);
 	fade(&engine->range_ns, FORGET_PRICE_SHIFT);
+}
+
+/**
+ * copy_engine_suits() - May an engine have a job? If not, count why.
+ * @engine: The engine.
+ * @reason: The migrate_reason of the job.
+ * @pages: Its base pages.
+ * @too_slow: Whether the engine is too slow for it.
+ *
+ * Context: Any.
+ * Return: true if it may.
+ */
+bool copy_engine_suits(struct migrate_copy_engine *engine, int reason, unsigned long pages,
+		       bool too_slow)
+{
+	if (!copy_engine_is_for(engine, reason))
+		return false;
+	if (pages * (PAGE_SIZE / SZ_1K) < READ_ONCE(engine->min_kb)) {
+		copy_engine_count(engine, ENGINE_TOO_SMALL, 1);
+		return false;
+	}
+	if (too_slow) {
+		copy_engine_count(engine, ENGINE_TOO_SLOW, 1);
+		copy_engine_passed_over(engine);
+	}
+	return !too_slow;
 }

@@ -70,41 +70,25 @@ static unsigned int stop_after(const struct migrate_copy_engine *engine)
 	return ms - ms / 4;
 }
 
-/* Have an engine take part; false if it does not. */
-static bool engine_starts(struct migrate_copy_offload *o, struct migrate_copy_engine *engine)
+/* Have an engine take part, if it is for that. */
+static void engine_start(struct migrate_copy_offload *o, struct migrate_copy_engine *engine)
 {
 	struct migrate_copy_share *share = &o->shares[o->nr_shares];
-	const struct migrate_copy_info *info = o->info;
+	bool too_slow = copy_engine_too_slow(o, engine);
 
-	if (READ_ONCE(engine->leaving) || !(READ_ONCE(engine->use->reasons) & BIT(info->reason)))
-		return false;
-	if (info->pages * (PAGE_SIZE / SZ_1K) < READ_ONCE(engine->min_kb)) {
-		copy_engine_count(engine, ENGINE_TOO_SMALL, 1);
-		return false;
-	}
-	/* Where no CPU copies, nobody asks what is too slow. */
-	if (copy_engine_too_slow(o, engine) || (!o->cpus && READ_ONCE(engine->late))) {
-		copy_engine_count(engine, ENGINE_TOO_SLOW, 1);
-		copy_engine_passed_over(engine);
-		return false;
-	}
 	share->engine = engine;
-	share->info = info;
+	share->info = o->info;
 	share->offload = o;
 	share->open = true;
 	INIT_LIST_HEAD(&share->node);
-	return engine->desc->ops->start(engine->priv, share);
-}
-
-static void offload_start_engine(struct migrate_copy_offload *o,
-				 struct migrate_copy_engine *engine)
-{
-	if (engine_starts(o, engine)) {
-		copy_engine_count(engine, ENGINE_JOBS, 1);
-		o->nr_shares++;
-	} else {
+	if (READ_ONCE(engine->leaving) ||
+	    !copy_engine_suits(engine, o->info->reason, o->info->pages, too_slow) ||
+	    !engine->desc->ops->start(engine->priv, share)) {
 		copy_engine_count(engine, ENGINE_REFUSED, 1);
+		return;
 	}
+	copy_engine_count(engine, ENGINE_JOBS, 1);
+	o->nr_shares++;
 }
 
 /*
@@ -123,7 +107,7 @@ static unsigned int offload_start_alone(struct migrate_copy_offload *o,
 		if (!READ_ONCE(engine->use->offloading) || o->nr_shares + nr == MAX_SHARES)
 			continue;
 		if (copy_engine_alone(engine))
-			offload_start_engine(o, engine);
+			engine_start(o, engine);
 		else
 			others[nr++] = engine;
 	}
@@ -156,15 +140,6 @@ static bool share_wait(struct migrate_copy_share *share, unsigned int ms, bool a
 					   nsecs_to_jiffies(end - ns) + 1);
 	}
 	return true;
-}
-
-/* Leave the job to engines that want it alone, for as long as that goes well. */
-static void offload_leave_to_engines(struct migrate_copy_offload *o)
-{
-	unsigned int i;
-
-	for (i = 0; i < o->nr_shares; i++)
-		share_wait(&o->shares[i], stop_after(o->shares[i].engine), true);
 }
 
 static void share_end(struct migrate_copy_share *share)
@@ -270,9 +245,11 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job,
 	if (shared)
 		o.cpus = 1 + migrate_copy_job_share(job, team, info->dst_nid, max_helpers);
 	for (i = 0; i < nr_others; i++)
-		offload_start_engine(&o, others[i]);
+		engine_start(&o, others[i]);
 	if (!shared) {
-		offload_leave_to_engines(&o);
+		/* Leave it to them, for as long as that goes well. */
+		for (i = 0; i < o.nr_shares; i++)
+			share_wait(&o.shares[i], stop_after(o.shares[i].engine), true);
 		/* They have stopped too soon. */
 		shared = copy_job_rest(job);
 		if (shared)

@@ -28,66 +28,9 @@ DEFINE_SRCU(copy_engines_srcu);
 static struct kobject *engines_kobj;
 static DEFINE_MUTEX(engines_lock);
 
-/* Room for the pairs of large jobs: for so many at a time, others are small ones. */
-#define NR_ROOMS	16U
-
-/* Allocated before an engine may be used, and kept: somebody may have them. */
-static struct migrate_copy_room *rooms;
-static unsigned int nr_rooms;
-static unsigned long rooms_used;
-
 static struct migrate_copy_engine *to_engine(struct kobject *kobj)
 {
 	return container_of(kobj, struct migrate_copy_engine, kobj);
-}
-
-static void rooms_alloc(void)
-{
-	lockdep_assert_held(&engines_lock);
-	nr_rooms = min(num_possible_cpus(), NR_ROOMS);
-	if (!rooms)
-		/* Pairs with the acquire in migrate_copy_room_get(). */
-		smp_store_release(&rooms, kvmalloc_array(nr_rooms, sizeof(*rooms), GFP_KERNEL));
-}
-
-/**
- * migrate_copy_room_get() - Get room for the pairs of a large job.
- *
- * Context: Any.
- * Return: The room, to be given back by migrate_copy_room_put(); NULL if there is
- * none.
- */
-struct migrate_copy_room *migrate_copy_room_get(void)
-{
-	/* Pairs with the release in rooms_alloc(). */
-	struct migrate_copy_room *room = smp_load_acquire(&rooms);
-	unsigned int i;
-
-	for (i = 0; room && i < nr_rooms; i++) {
-		if (!test_and_set_bit_lock(i, &rooms_used))
-			return &room[i];
-	}
-	return NULL;
-}
-
-/**
- * migrate_copy_room_put() - Give room back.
- * @room: The room.
- *
- * Context: Any.
- */
-void migrate_copy_room_put(struct migrate_copy_room *room)
-{
-	clear_bit_unlock(room - rooms, &rooms_used);
-}
-
-/* Would an engine take such folios, as far as that does not depend on a job? */
-static bool engine_may(const struct migrate_copy_engine *engine, int reason,
-		       unsigned long folios, unsigned long pages)
-{
-	return READ_ONCE(engine->use->offloading) &&
-	       (READ_ONCE(engine->use->reasons) & BIT(reason)) &&
-	       (copy_engine_alone(engine) || !copy_engine_costly(engine, folios, pages));
 }
 
 /* No engine would take these folios: say so to each. */
@@ -97,17 +40,10 @@ static void engines_refuse(int reason, unsigned long pages)
 
 	list_for_each_entry_srcu(engine, &copy_engines, node,
 				 srcu_read_lock_held(&copy_engines_srcu)) {
-		if (!READ_ONCE(engine->use->offloading))
-			continue;
-		copy_engine_count(engine, ENGINE_REFUSED, 1);
-		if (!(READ_ONCE(engine->use->reasons) & BIT(reason)))
-			continue;
-		if (pages * (PAGE_SIZE / SZ_1K) < READ_ONCE(engine->min_kb)) {
-			copy_engine_count(engine, ENGINE_TOO_SMALL, 1);
-			continue;
+		if (READ_ONCE(engine->use->offloading)) {
+			copy_engine_count(engine, ENGINE_REFUSED, 1);
+			copy_engine_suits(engine, reason, pages, true);
 		}
-		copy_engine_count(engine, ENGINE_TOO_SLOW, 1);
-		copy_engine_passed_over(engine);
 	}
 }
 
@@ -136,7 +72,8 @@ bool __migrate_copy_may_offload(int reason, const struct list_head *src_folios)
 	idx = srcu_read_lock(&copy_engines_srcu);
 	list_for_each_entry_srcu(engine, &copy_engines, node,
 				 srcu_read_lock_held(&copy_engines_srcu))
-		may = may || engine_may(engine, reason, folios, pages);
+		may |= copy_engine_is_for(engine, reason) &&
+		       (copy_engine_alone(engine) || !copy_engine_costly(engine, folios, pages));
 	/* Else it is only asked what would be. */
 	if (!may && src_folios)
 		engines_refuse(reason, pages);
@@ -160,7 +97,7 @@ void migrate_copy_engine_enable(struct migrate_copy_engine *engine, bool enable)
 	if (engine->use->offloading == enable || (enable && engine->leaving))
 		return;
 	if (enable) {
-		rooms_alloc();
+		migrate_copy_rooms_alloc();
 		copy_engine_forget(engine);
 		static_branch_inc(&migrate_copy_offload_key);
 	} else {
@@ -268,9 +205,7 @@ static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr, char
 #define STAT(_name)							\
 	(&((struct kobj_attribute)__ATTR(_name, 0444, stat_show, NULL)).attr)
 
-/* What is counted, and what is known. */
-enum { FILE_CHUNK_NS = ENGINE_NR_STATS, FILE_CHUNK_PAGES, FILE_RANGE_NS, NR_FILES };
-
+/* What is counted, then what is known. */
 static struct attribute *engine_stat_attrs[] = {
 	[ENGINE_JOBS]		= STAT(jobs),
 	[ENGINE_REFUSED]	= STAT(refused),
@@ -282,26 +217,29 @@ static struct attribute *engine_stat_attrs[] = {
 	[ENGINE_TIMEOUTS]	= STAT(timeouts),
 	[ENGINE_LOST]		= STAT(lost),
 	[ENGINE_QUARANTINED]	= STAT(quarantined),
-	[FILE_CHUNK_NS]		= STAT(chunk_ns),
-	[FILE_CHUNK_PAGES]	= STAT(chunk_pages),
-	[FILE_RANGE_NS]		= STAT(range_ns),
-	[NR_FILES]		= NULL
+	STAT(chunk_ns),
+	STAT(chunk_pages),
+	STAT(range_ns),
+	NULL
 };
+
+static_assert(ARRAY_SIZE(engine_stat_attrs) == ENGINE_NR_STATS + 4);
 
 static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	struct migrate_copy_engine *engine = to_engine(kobj);
+	unsigned long known[] = {
+		READ_ONCE(engine->chunk_ns),
+		READ_ONCE(engine->chunk_pages) >> FRACTION_SHIFT,
+		READ_ONCE(engine->range_ns) >> FRACTION_SHIFT,
+	};
 	unsigned int file = 0;
 
 	while (engine_stat_attrs[file] != &attr->attr)
 		file++;
-	if (file == FILE_CHUNK_NS)
-		return sysfs_emit(buf, "%lu\n", READ_ONCE(engine->chunk_ns));
-	if (file == FILE_CHUNK_PAGES)
-		return sysfs_emit(buf, "%lu\n", READ_ONCE(engine->chunk_pages) >> FRACTION_SHIFT);
-	if (file == FILE_RANGE_NS)
-		return sysfs_emit(buf, "%lu\n", READ_ONCE(engine->range_ns) >> FRACTION_SHIFT);
-	return sysfs_emit(buf, "%ld\n", atomic_long_read(&engine->stats[file]));
+	return sysfs_emit(buf, "%lu\n", file < ENGINE_NR_STATS ?
+			  (unsigned long)atomic_long_read(&engine->stats[file]) :
+			  known[file - ENGINE_NR_STATS]);
 }
 
 static const struct attribute_group engine_stat_group = {
