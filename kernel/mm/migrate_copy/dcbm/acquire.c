@@ -248,6 +248,7 @@ static struct dcbm_chan *free_slot(void)
 	sched_set_fifo_low(dchan->pump->task);
 	dchan->slot = i;
 	spin_lock_init(&dchan->lock);
+	init_waitqueue_head(&dchan->wait);
 	INIT_DELAYED_WORK(&dchan->work, dcbm_work);
 	kthread_init_work(&dchan->pump_work, dcbm_pump);
 	/* Pairs with the acquire in dcbm_slots(). */

@@ -15,6 +15,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sizes.h>
+#include <linux/wait.h>
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
@@ -76,6 +77,8 @@ struct dcbm_desc {
  * @work: Resets or releases it, and ends quarantines.
  * @pump: The thread that gives it what there is to do.
  * @pump_work: What that thread is told to do.
+ * @kicked: It is to see what there is to do, also if it waits until it asks again.
+ * @wait: Where it does that.
  * @lock: Protects what follows.
  * @state: What it can be used for.
  * @chan: The channel, or NULL.
@@ -107,6 +110,8 @@ struct dcbm_chan {
 	struct delayed_work work;
 	struct kthread_worker *pump;
 	struct kthread_work pump_work;
+	bool kicked;
+	wait_queue_head_t wait;
 
 	spinlock_t lock;	/* Protects what follows */
 	enum chan_state state;
@@ -153,6 +158,8 @@ void dcbm_unmap(struct dcbm_chan *dchan, struct dcbm_desc *desc, unsigned int ra
 static inline void dcbm_kick(struct dcbm_chan *dchan)
 {
 	kthread_queue_work(dchan->pump, &dchan->pump_work);
+	WRITE_ONCE(dchan->kicked, true);
+	wake_up(&dchan->wait);
 }
 
 /* reset.c */

@@ -19,11 +19,12 @@
  *
  * There are drivers that look at the hardware when they are asked how far it is
  * (ioat, plx_dma), and some that must not be asked (ptdma). Which may be, the
- * administrator says by the parameter poll. These the thread asks as long as
- * something is in flight, and they interrupt with the last descriptor of a chunk
- * alone; what the driver answers does not matter, it calls back for what is complete.
- * All others interrupt with each descriptor: a chunk can end before its last one, and
- * nothing would report the rest.
+ * administrator says by the parameter poll. These interrupt with the last descriptor
+ * of a chunk alone, and the thread asks them after each submission, and every
+ * millisecond as long as something is in flight: where the last descriptor is never
+ * submitted, nothing else would report the others. What the driver answers does not
+ * matter, it calls back for what is complete. All others interrupt with each
+ * descriptor: a chunk can end before its last one, and nothing would report the rest.
  *
  * Who calls the driver
  * --------------------
@@ -48,7 +49,6 @@
  * and to unmap may mean to flush an IOMMU.
  */
 #include <linux/bitfield.h>
-#include <linux/delay.h>
 
 #include "dcbm.h"
 
@@ -60,9 +60,9 @@ struct workqueue_struct *dcbm_wq;
 atomic_long_t dcbm_rejected;
 atomic_long_t dcbm_spurious;
 
-/* How often a channel is asked, at first and after a while. */
-#define ASK_US		10U
-#define MOST_ASK_US	80U
+/* How often a channel is asked, and where it has no room for what there is. */
+#define ASK_NS		NSEC_PER_MSEC
+#define ASK_FULL_NS	(20 * NSEC_PER_USEC)
 
 #define TICKET_RANGE	GENMASK_ULL(7, 0)
 #define TICKET_DESC	GENMASK_ULL(15, 8)
@@ -348,31 +348,30 @@ static bool submit(struct dcbm_chan *dchan)
 void dcbm_pump(struct kthread_work *work)
 {
 	struct dcbm_chan *dchan = container_of(work, struct dcbm_chan, pump_work);
-	unsigned int us = ASK_US, before;
 	bool more = true;
+	ktime_t ns;
 
 	migrate_copy_chunk_fed(NULL, &dchan->since);
 	spin_lock_irq(&dchan->lock);
 	dchan->pumping = true;
 	while (more) {
+		WRITE_ONCE(dchan->kicked, false);
 		while (submit(dchan))
 			;
 		if (!dchan->asks || !dchan->outstanding)
 			break;
 		more = dchan->state == CHAN_LIVE && !dchan->lost;
-		before = dchan->outstanding;
+		ns = unsubmitted(dchan) ? ASK_FULL_NS : ASK_NS;
 		spin_unlock_irq(&dchan->lock);
 		/* It reports by callbacks; some wait for their own tasklet (plx_dma). */
 		local_bh_disable();
 		dma_async_is_tx_complete(dchan->chan, dchan->cookie, NULL, NULL);
 		local_bh_enable();
 		if (more)
-			usleep_range(us, 2 * us);
+			wait_event_hrtimeout(dchan->wait, READ_ONCE(dchan->kicked), ns);
 		/* What this has taken is no price of what comes next. */
 		migrate_copy_chunk_fed(NULL, &dchan->since);
 		spin_lock_irq(&dchan->lock);
-		/* It is a real-time thread: what takes long is asked less often. */
-		us = dchan->outstanding == before ? min(2 * us, MOST_ASK_US) : ASK_US;
 	}
 	dchan->pumping = false;
 	spin_unlock_irq(&dchan->lock);
