@@ -129,6 +129,9 @@ def test_modules_are_loaded_before_channels_are_asked_for(
     assert shlex.split(load)[:2] == ["insmod", f"{tmp_path}/a tree/drivers/dma/softdma.ko"]
     assert f"bandwidth_mb={speed}" in shlex.split(load)
     assert f"cpus={channels.device_cpus(guest, place.cpus)}" in shlex.split(load)
+    # What channels share is told where a model says it.
+    shared = {word for word in shlex.split(load) if word.startswith(("group", "all_mb"))}
+    assert shared == ({"group=1", "group_mb=0", "all_mb=0"} if guest.model is not None else set())
     assert rest.endswith("dcbm.ko' && exec movebench --plan=-")
 
 

@@ -20,7 +20,7 @@ DEFAULT = "plain"
 _DIRECTORY = REPO / "machines"
 
 # Parameters that cannot be 0, which for all others means that it costs nothing, or has no limit.
-_POSITIVE = ("channel_mb_s", "instruction_ps", "node_caches", "slice_ns")
+_POSITIVE = ("channel_group", "channel_mb_s", "instruction_ps", "node_caches", "slice_ns")
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,10 @@ class Model:
     are for a cache line that a lock-prefixed instruction takes and another CPU took last: one with
     the same last-level cache, one of the same node, one of another. ipi_ns is for an interrupt from
     CPU to CPU, wake_ns for an idle CPU to wake up. channel_mb_s is the speed of a DMA channel, and
-    channel_ns what a transfer takes it besides. slice_ns is the longest that a CPU runs ahead of
-    the others.
+    channel_ns what a transfer takes it besides; channel_group of them share channel_group_mb_s, all
+    together channels_mb_s, 0 for no limit. channel_page_ns is what the published channels took
+    besides for each base page of a small folio: `validation` alone has it. slice_ns is the longest
+    that a CPU runs ahead of the others.
     """
 
     name: str
@@ -68,6 +70,10 @@ class Model:
     wake_ns: int
     channel_mb_s: int
     channel_ns: int
+    channel_group: int
+    channel_group_mb_s: int
+    channels_mb_s: int
+    channel_page_ns: int
     slice_ns: int
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     deviations: tuple[Deviation, ...] = field(default=(), compare=False, repr=False)

@@ -28,7 +28,15 @@ _BOOTED = "2026-01-01T00:00:00"
 _TSC_KHZ = 1_000_000
 
 # Parameters of the machine that the plugin learns otherwise, or that softdma in the guest is told.
-_OF_THE_GUEST = ("channel_mb_s", "channel_ns", "node_caches")
+_OF_THE_GUEST = (
+    "channel_mb_s",
+    "channel_ns",
+    "channel_group",
+    "channel_group_mb_s",
+    "channels_mb_s",
+    "channel_page_ns",
+    "node_caches",
+)
 
 # What QEMU, the plugin and the loader print when the simulation cannot begin; the first that is
 # found says most.

@@ -10,12 +10,13 @@ are 128 MB; and whatever its size, the kernel copies 64 folios of it at a time.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from pagehaul.bench.cell import DCBM, PAGE_KB, Cell, Shape, Size
+from pagehaul.bench.cell import DCBM, PAGE_KB, PMD_KB, Cell, Shape, Size
 from pagehaul.bench.choices import copy_kb, forced
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.experiments import folio_count, folio_size
 from pagehaul.bench.machines.kinds import DMA
 from pagehaul.bench.views import validation
+from pagehaul.guest import models
 
 GRACE, ZEN3 = "grace", "epyc-zen3"
 
@@ -53,13 +54,16 @@ def _by_threads(
             yield Cell(shape, "pagehaul", "threads", count, settings=settings)
 
 
-def _by_channels(shape: Shape, counts: Iterable[int], batch: Mapping[str, str]) -> Iterator[Cell]:
+def _by_channels(
+    shape: Shape, counts: Iterable[int], batch: Mapping[str, str], page_ns: int
+) -> Iterator[Cell]:
     for count in counts:
         share_kb = max(PAGE_KB, copy_kb(shape) // count)
         settings = {
             **batch,
             # Each folio was one transfer, although its neighbour came next.
             "module.softdma/parameters/seg_kb": str(shape.folio_kb),
+            "module.softdma/parameters/page_ns": str(page_ns if shape.folio_kb < PMD_KB else 0),
             # Channels learn that when they are requested.
             "module.dcbm/parameters/devices": "any",
             f"{DCBM}/chunk_kb": str(min(_MAX_CHUNK_KB, share_kb)),
@@ -83,7 +87,8 @@ def _zen3(size: Size) -> Iterator[Cell]:
     for shape in size.fitting(Shape(folio_kb, total_kb // folio_kb) for folio_kb in sizes):
         batch = _batch(_BATCH_FOLIOS, shape)
         yield from _by_threads(shape, QUICK_COUNTS if size.quick else THREADS, batch, size)
-        yield from _by_channels(shape, QUICK_COUNTS if size.quick else CHANNELS, batch)
+        counts = QUICK_COUNTS if size.quick else CHANNELS
+        yield from _by_channels(shape, counts, batch, models.load(ZEN3).channel_page_ns)
 
 
 def _cells(size: Size) -> tuple[Cell, ...]:

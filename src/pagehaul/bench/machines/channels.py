@@ -33,10 +33,13 @@ def device_cpus(guest: Guest, cpus: int) -> str:
 def loaded(kernel: Kernel, guest: Guest, cpus: int, command: Sequence[str]) -> list[str]:
     """Return a command that runs `command` where dcbm has channels of softdma to use."""
     softdma, dcbm = (shlex.quote(str(built.module(kernel, name))) for name in ("softdma", "dcbm"))
-    speed, setup_ns = CHANNEL_MB, 0
-    if guest.model is not None:
-        speed, setup_ns = guest.model.channel_mb_s, guest.model.channel_ns
-    params = f"channels={COUNT} bandwidth_mb={speed} cpus={device_cpus(guest, cpus)}"
-    params += f" setup_ns={setup_ns}"
+    params = f"channels={COUNT} cpus={device_cpus(guest, cpus)}"
+    if guest.model is None:
+        params += f" bandwidth_mb={CHANNEL_MB}"
+    else:
+        model = guest.model
+        params += f" bandwidth_mb={model.channel_mb_s} setup_ns={model.channel_ns}"
+        params += f" group={model.channel_group} group_mb={model.channel_group_mb_s}"
+        params += f" all_mb={model.channels_mb_s}"
     load = f"insmod {softdma} {params} && insmod {dcbm}"
     return ["sh", "-c", f"{load} && exec {shlex.join(command)}"]
