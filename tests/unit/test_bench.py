@@ -615,6 +615,18 @@ def test_helpers_cpu_time_counts() -> None:
     assert times == {"serial": 1024.0, "batch": 1024.0 + 512.0, "dma": 1024.0, "hybrid": 1024.0}
 
 
+def test_channels_that_interrupt_stand_beside_those_that_are_asked() -> None:
+    results = measure(Model(), "dma-completion")
+    ours = [row for row in results.rows if row.channels]
+    polls = {(row.condition, row.settings["module.dcbm/parameters/poll"]) for row in ours}
+    assert polls == {("interrupts", "none"), ("asked", "any")}
+    table = experiment_table(results, "dma-completion")
+    figures = ("GB/s", "CPU, ns a page", "a MB")
+    heads = [f"{how}, {each}" for how in ("interrupts", "asked") for each in figures]
+    assert list(table.header[-6:]) == heads
+    assert 2 * len(table.rows) == len(ours) > 0
+
+
 def test_cells_of_two_experiments_are_measured_once() -> None:
     alone, both = Model(), Model()
     measure(alone, "hybrid")

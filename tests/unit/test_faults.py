@@ -111,6 +111,7 @@ def test_what_needs_another_kernel_or_long_is_measured_when_it_is_named() -> Non
         "pft-path-length",
         "busy-counted",
         "judge",
+        "dma-completion",
         "workload-redis-drain",
         "workload-redis-neighbour",
         "workload-redis-cpuset",

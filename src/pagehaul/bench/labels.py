@@ -118,7 +118,8 @@ def _settings_labels(settings: Mapping[str, str]) -> list[str]:
         return ["forced"]
     if settings == AUTOMATIC:
         return ["automatic"]
-    return [f"{name} {value}" for name, value in settings.items()]
+    # A module's parameter has a long path, and a name that says enough.
+    return [f"{name.split('/parameters/')[-1]} {value}" for name, value in settings.items()]
 
 
 def order(column: Column) -> tuple[bool, int, int, int, bool]:

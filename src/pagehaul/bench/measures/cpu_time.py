@@ -16,7 +16,11 @@ def _collect(observed: Observed) -> float | None:
     # For a reason of the kernel's own, it is not the caller that moves memory.
     if observed.cell.reason or observed.cell.load:
         return None
-    helpers_ns = observed.counters().get("migrate_copy.helper_ns", 0)
+    counters = observed.counters()
+    # No CPU helps where channels copy. Of the threads that feed these, the kernel counts what they
+    # hand over, and not that they ask.
+    fed_ns = counters.get("sched.dcbm_ns", 0) if observed.cell.channels else 0
+    helpers_ns = fed_ns or counters.get("migrate_copy.helper_ns", 0)
     times, moved = zip(*((ns, bytes_) for _, _, ns, bytes_ in observed.repetitions()), strict=True)
     return float((sum(times) + helpers_ns) / sum(each // BASE_PAGE for each in moved))
 

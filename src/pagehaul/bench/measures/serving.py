@@ -194,9 +194,9 @@ def _table(part: Part) -> Table:
             }
         )
     caption = (
-        "A server and its client work while memory moves, which is the scene; its length is for "
-        f"{rows[0].bytes >> 20:,} MB, as all moved at the same speed. speed: vanilla's in GB/s, "
-        "others by vanilla's. Requests a second before the scene, during it, after it, and in the "
+        "A server and its client work while memory moves, which is the scene; its length is that "
+        "of moving all of it at the same speed. Speed: vanilla's in GB/s, the others' by "
+        "vanilla's. Requests a second before the scene, during it, after it, and in the "
         "window, which begins with the scene and is as long for all. Latency in microseconds, of "
         "requests of the window (and by vanilla's; lower is better) and, for 99.9%, of those of "
         "the scene; in an open loop from when a request was due. CPU: time of who moved the memory "
