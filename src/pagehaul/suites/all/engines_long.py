@@ -5,8 +5,9 @@ from pagehaul.suites.all import engines
 from pagehaul.suites.ours import OurPrograms
 from pagehaul.suites.suite import Suite
 
-# 1 GB moves with each fault of an engine; and an engine is loaded and unloaded 1,000 times.
-_WORDS = {"1 GB": "-b 1024 -c 1", "1,000 cycles": "-b 1 -c 1000"}
+# 1 GB moves with each fault of an engine; and an engine is loaded and unloaded 1,000 times. (The
+# first time it goes at once, and need not have copied anything.)
+_WORDS = {"1 GB": "-b 1024 -c 2", "1,000 cycles": "-b 1 -c 1000"}
 
 _PARTS = tuple(
     part
