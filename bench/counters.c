@@ -87,8 +87,8 @@ static void read_interrupts(struct counters *counters)
 }
 
 /*
- * The CPU time of the threads that give channels what there is to do, and ask them: it
- * is in nobody's figures otherwise, where it is not for a chunk.
+ * The CPU time of the threads that feed channels and ask them. The kernel's own counter
+ * has only what goes into chunks.
  */
 static void read_channels(struct counters *counters)
 {

@@ -122,7 +122,8 @@ def test_modules_are_loaded_before_channels_are_asked_for(
     kernel = Kernel("pagehaul", tmp_path / "a tree", tmp_path, tmp_path, "6.12")
     guest = Guests(tmp_path, {"pagehaul": kernel}).guest(place, quick=True)
     if guest.model is not None:
-        guest = replace(guest, model=replace(guest.model, channel_mb_s=speed))
+        shared = {"channel_group": 2, "channel_group_mb_s": 34, "channels_mb_s": 56}
+        guest = replace(guest, model=replace(guest.model, channel_mb_s=speed, **shared))
     shell, option, script = channels.loaded(kernel, guest, place.cpus, ["movebench", "--plan=-"])
     assert (shell, option) == ("sh", "-c")
     load, _, rest = script.partition(" && ")
@@ -130,8 +131,9 @@ def test_modules_are_loaded_before_channels_are_asked_for(
     assert f"bandwidth_mb={speed}" in shlex.split(load)
     assert f"cpus={channels.device_cpus(guest, place.cpus)}" in shlex.split(load)
     # What channels share is told where a model says it.
-    shared = {word for word in shlex.split(load) if word.startswith(("group", "all_mb"))}
-    assert shared == ({"group=1", "group_mb=0", "all_mb=0"} if guest.model is not None else set())
+    words = {word for word in shlex.split(load) if word.startswith(("group", "all_mb"))}
+    expected = {"group=2", "group_mb=34", "all_mb=56"} if guest.model is not None else set()
+    assert words == expected
     assert rest.endswith("dcbm.ko' && exec movebench --plan=-")
 
 

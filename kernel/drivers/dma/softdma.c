@@ -132,7 +132,7 @@ MODULE_PARM_DESC(setup_ns, "what each transfer takes a channel besides its bytes
 
 static unsigned int group = 1;
 module_param(group, uint, 0444);
-MODULE_PARM_DESC(group, "channels of a device that share group_mb, one after another (default 1)");
+MODULE_PARM_DESC(group, "how many neighbouring channels of a device share group_mb (default 1)");
 
 static unsigned int group_mb;
 module_param(group_mb, uint, 0644);

@@ -20,9 +20,10 @@
  * There are drivers that look at the hardware when they are asked how far it is
  * (ioat, plx_dma), and some that must not be asked (ptdma). Which may be, the
  * administrator says by the parameter poll. These interrupt with the last descriptor
- * of a chunk alone, and the thread asks them after each submission, and every
- * millisecond as long as something is in flight: where the last descriptor is never
- * submitted, nothing else would report the others. What the driver answers does not
+ * of a chunk alone. The thread asks them when it has submitted what there is room for,
+ * then every millisecond as long as something is in flight, and sooner while there is
+ * no room for the rest: where the last descriptor is never submitted, nothing else
+ * would report the others. What the driver answers does not
  * matter, it calls back for what is complete. All others interrupt with each
  * descriptor: a chunk can end before its last one, and nothing would report the rest.
  *

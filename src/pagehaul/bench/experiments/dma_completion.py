@@ -64,7 +64,7 @@ def _table(part: Part) -> Table:
             ns = cpu_time.MEASURE.of(row)
             line[f"{row.condition}, GB/s"] = f"{row.median_gbps:.2f}"
             line[f"{row.condition}, CPU, ns a page"] = "" if ns is None else f"{ns:,.0f}"
-            # The device's interrupts are calls from the CPU that it is made of.
+            # The device interrupts by function calls, of which this counts everybody's.
             calls, pages = (row.counters.get(name, 0) for name in (CALLS, PAGES))
             line[f"{row.condition}, a MB"] = f"{256 * calls / pages:,.1f}" if pages else ""
         lines.append(line)

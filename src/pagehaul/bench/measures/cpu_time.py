@@ -17,8 +17,8 @@ def _collect(observed: Observed) -> float | None:
     if observed.cell.reason or observed.cell.load:
         return None
     counters = observed.counters()
-    # No CPU helps where channels copy. Of the threads that feed these, the kernel counts what they
-    # hand over, and not that they ask.
+    # Where channels copy no CPU helps. The kernel counts what their threads take to hand chunks
+    # over, and not what they take to ask.
     fed_ns = counters.get("sched.dcbm_ns", 0) if observed.cell.channels else 0
     helpers_ns = fed_ns or counters.get("migrate_copy.helper_ns", 0)
     times, moved = zip(*((ns, bytes_) for _, _, ns, bytes_ in observed.repetitions()), strict=True)
