@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Counters of the kernel. */
-#include <ctype.h>
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,33 +84,26 @@ static void read_interrupts(struct counters *counters)
 	fclose(file);
 }
 
+static void add_run_time(const char *pid, void *sum)
+{
+	char path[64], text[64];
+
+	snprintf(path, sizeof(path), "/proc/%s/schedstat", pid);
+	if (read_text(path, text, sizeof(text)) == 0)
+		*(uint64_t *)sum += strtoull(text, NULL, 10);
+}
+
 /*
  * The CPU time of the threads that feed channels and ask them. The kernel's own counter
  * has only what goes into chunks.
  */
 static void read_channels(struct counters *counters)
 {
-	struct dirent *entry;
 	uint64_t sum = 0;
-	DIR *dir;
 
 	if (access("/sys/module/dcbm", F_OK) < 0)
 		return;
-	dir = opendir("/proc");
-	while (dir && (entry = readdir(dir))) {
-		char path[sizeof("/proc//schedstat") + sizeof(entry->d_name)], text[64];
-
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
-		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-		if (read_text(path, text, sizeof(text)) < 0 || strncmp(text, "dcbm/", 5))
-			continue;
-		snprintf(path, sizeof(path), "/proc/%s/schedstat", entry->d_name);
-		if (read_text(path, text, sizeof(text)) == 0)
-			sum += strtoull(text, NULL, 10);
-	}
-	if (dir)
-		closedir(dir);
+	each_kernel_thread("dcbm/", add_run_time, &sum);
 	add_counter(counters, "sched", "dcbm_ns", sum);
 }
 

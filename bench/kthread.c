@@ -19,10 +19,11 @@
 /* As /proc has it, in so many characters as fit. */
 #define GRACE_PERIODS		"rcu_exp_gp_kthr"
 
-static void put_on_first_cpu(int pid)
+static void put_on_first_cpu(const char *pid, void *unused)
 {
 	cpu_set_t cpus, first;
 
+	(void)unused;
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
 		return;
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -30,14 +31,14 @@ static void put_on_first_cpu(int pid)
 			continue;
 		CPU_ZERO(&first);
 		CPU_SET(cpu, &first);
-		if (sched_setaffinity(pid, sizeof(first), &first) < 0)
+		if (sched_setaffinity(atoi(pid), sizeof(first), &first) < 0)
 			perror("movebench: cannot place a kernel thread");
 		return;
 	}
 }
 
-/* Puts it on the CPU of the first caller, for good. */
-void place_kernel_threads(void)
+/* Visits the threads of the kernel whose names begin so. */
+void each_kernel_thread(const char *prefix, void (*visit)(const char *pid, void *arg), void *arg)
 {
 	struct dirent *entry;
 	DIR *dir = opendir("/proc");
@@ -49,9 +50,15 @@ void place_kernel_threads(void)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
 		if (read_text(path, name, sizeof(name)) == 0 &&
-		    !strncmp(name, GRACE_PERIODS, strlen(GRACE_PERIODS)))
-			put_on_first_cpu(atoi(entry->d_name));
+		    !strncmp(name, prefix, strlen(prefix)))
+			visit(entry->d_name, arg);
 	}
 	if (dir)
 		closedir(dir);
+}
+
+/* Puts it on the CPU of the first caller, for good. */
+void place_kernel_threads(void)
+{
+	each_kernel_thread(GRACE_PERIODS, put_on_first_cpu, NULL);
 }

@@ -61,6 +61,7 @@ void print_integrity(uint64_t bytes_verified, uint64_t mismatches,
 		     const struct counters *counters);
 
 /* kthread.c */
+void each_kernel_thread(const char *prefix, void (*visit)(const char *pid, void *arg), void *arg);
 void place_kernel_threads(void);
 
 /* sysfs.c */

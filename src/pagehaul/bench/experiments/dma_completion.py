@@ -5,7 +5,7 @@ The channels are as those of a PCI device: they take 64 KB at a time, and interr
 the caller runs. Those that are asked interrupt at the end of a chunk alone (`poll` of dcbm).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pagehaul.bench import captions
@@ -40,7 +40,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return tuple(found)
 
 
-def _pairs(rows: tuple[Row, ...] | list[Row]) -> Iterator[list[Row]]:
+def _pairs(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """Yield the rows that differ in nothing but that, in the order of HOW."""
     for first in rows:
         if not first.channels or first.condition != next(iter(HOW)):
@@ -54,7 +54,7 @@ def _pairs(rows: tuple[Row, ...] | list[Row]) -> Iterator[list[Row]]:
 
 def _table(part: Part) -> Table:
     lines = []
-    for pair in _pairs(list(part.rows)):
+    for pair in _pairs(part.rows):
         first = pair[0]
         line = {
             **case_cells(first, part.rows, shape_label(*first.shape)),
