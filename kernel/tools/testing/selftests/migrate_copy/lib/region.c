@@ -800,6 +800,7 @@ static bool possible(const struct kind *kind)
 void region_make(struct region *r, const struct kind *kind, int node,
 		 bool sparse)
 {
+	static uint64_t regions;
 	bool ok;
 
 	if (!possible(kind))
@@ -812,7 +813,11 @@ void region_make(struct region *r, const struct kind *kind, int node,
 	r->sparse = sparse;
 	r->fd = -1;
 	r->talk = -1;
-	r->seed = (uint64_t)getpid() << 32;
+	/*
+	 * Each of a process has its own: KSM would merge a region with one that is
+	 * still there, and it would be where that is. A process ID has 22 bits.
+	 */
+	r->seed = ((uint64_t)getpid() << 32) + (regions++ << 54);
 	if (kind->flags & KIND_KSM) {
 		r->period = KSM_PAGES * PAGE;
 		if (!file_exists(KSM_DIR))
