@@ -429,6 +429,14 @@ def test_validation_is_measured_as_published_on_models_of_its_machines() -> None
     assert {
         each["engines/dcbm/chunk_kb"] for each in dma if each["engines/dcbm/channels"] == 16
     } == {16, 128}
+    # What a channel takes for a base page, besides the copy: for huge pages none was published.
+    page_ns = "module.softdma/parameters/page_ns"
+    assert {
+        (line["folio-kb"], line["knobs"][page_ns])
+        for boot in model.boots
+        for _, line in boot
+        if page_ns in line["knobs"]
+    } == {(4, 330), (64, 330), (2048, 0)}
 
 
 def test_scaling_has_one_caller_with_helpers_beside_many_callers() -> None:

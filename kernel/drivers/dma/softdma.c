@@ -263,7 +263,7 @@ struct softdma_desc {
  * @dev: The device that does its transfers, while a client has it.
  * @own_parms: What is known of its own device.
  * @free_at: When a channel that is held to a speed is through with the last transfer.
- * @group_free_at: When its group is, if it is the first one of that.
+ * @group_free_at: When its group is, if it is the first one of that; under pace_lock.
  * @irq: What the CPU does that it interrupts.
  * @report: What that has it do then.
  * @work: Where the thread waits for work.
@@ -322,8 +322,9 @@ static struct platform_device *pdevs[MAX_DEVICES];
 static struct dentry *debug_dir;
 static struct workqueue_struct *free_wq;
 
-/* When all channels are through, if they share all_mb; as that of a group, under the lock. */
+/* Protects group_free_at of all channels, and what follows. */
 static DEFINE_SPINLOCK(pace_lock);
+/* When all channels are through, if they share all_mb. */
 static ktime_t all_free_at;
 
 static struct softdma_chan *to_chan(struct dma_chan *chan)
@@ -682,13 +683,6 @@ static u64 bytes_ns(size_t len, unsigned int mb)
 	return mb ? div_u64((u64)len * NSEC_PER_USEC, mb) : 0;
 }
 
-/* Whether anything is held to a speed. */
-static bool has_pace(void)
-{
-	return READ_ONCE(bandwidth_mb) || READ_ONCE(setup_ns) || READ_ONCE(page_ns) ||
-	       READ_ONCE(group_mb) || READ_ONCE(all_mb);
-}
-
 /*
  * When what is shared is through with it, too, by when it is through with that of others.
  * What was left unused lately is made up for: threads do not come in the order in which
@@ -702,9 +696,9 @@ static ktime_t share_pace(ktime_t *free_at, ktime_t begin, size_t len, unsigned 
 }
 
 /*
- * Wait until a channel that is held to a speed would be through; false
- * if the transfer is given up before.  It begins when the channel has the transfer and is through
- * with the one before, however late the thread wakes up.
+ * Wait until a channel that is held to a speed would be through; false if the transfer
+ * is given up before. It begins when the channel has the transfer and is through with
+ * the one before, however late the thread wakes up.
  */
 static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
 		      size_t len)
@@ -803,8 +797,8 @@ static struct softdma_desc *next_desc(struct softdma_chan *sc)
 }
 
 /*
- * The transfer is complete, and told with the next one that interrupts, which is a CPU
- * unless that is below 0.
+ * The transfer is complete. It is reported now, or together with the next one that
+ * interrupts; or by the CPU that will be interrupted, unless that is below 0.
  */
 static void complete_desc(struct softdma_chan *sc, struct softdma_desc *desc, int cpu)
 {
@@ -866,7 +860,7 @@ static void work_on(struct softdma_chan *sc, struct softdma_desc *desc)
 	}
 	if (!aborted(sc))
 		len = cmd_len(cmd);
-	done = copy_all(sc, cmd, len) && (!has_pace() || keep_pace(sc, desc, len));
+	done = copy_all(sc, cmd, len) && keep_pace(sc, desc, len);
 	if (done && should_fail(&fail_drop, len))
 		done = false;
 	else if (done && should_fail(&fail_duplicate, len))

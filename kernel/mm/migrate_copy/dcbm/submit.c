@@ -23,9 +23,9 @@
  * of a chunk alone. The thread asks them when it has submitted what there is room for,
  * then every millisecond as long as something is in flight, and sooner while there is
  * no room for the rest: where the last descriptor is never submitted, nothing else
- * would report the others. What the driver answers does not
- * matter, it calls back for what is complete. All others interrupt with each
- * descriptor: a chunk can end before its last one, and nothing would report the rest.
+ * would report the others. What the driver answers does not matter, it calls back for
+ * what is complete. All others interrupt with each descriptor: a chunk can end before
+ * its last one, and nothing would report the rest.
  *
  * Who calls the driver
  * --------------------

@@ -910,8 +910,6 @@ static void check_pace(void)
 	require(mb < 1.05 * PACE_MB, "%.1f MB/s instead of %d", mb, PACE_MB);
 }
 
-static uint64_t interrupts_before;
-
 /* How often a CPU was interrupted since softdma was loaded. */
 static uint64_t interrupts_now(void)
 {
@@ -924,7 +922,7 @@ static uint64_t interrupts_now(void)
 /* Each descriptor interrupts, of which a chunk has several. */
 static void check_interrupts(void)
 {
-	uint64_t interrupts = interrupts_now() - interrupts_before;
+	uint64_t interrupts = interrupts_now();
 
 	check_punctual();
 	require(interrupts > count("chunks"), "%llu interrupts", (unsigned long long)interrupts);
@@ -933,7 +931,7 @@ static void check_interrupts(void)
 /* A chunk interrupts once. */
 static void check_interrupts_once(void)
 {
-	uint64_t interrupts = interrupts_now() - interrupts_before;
+	uint64_t interrupts = interrupts_now();
 
 	check_punctual();
 	require(interrupts && interrupts <= count("chunks"), "%llu interrupts",
@@ -1119,7 +1117,6 @@ static void test_peculiar(const void *arg)
 	if (what->fault)
 		fault_set(what->fault, what->percent);
 	peculiar_seconds = 0;
-	interrupts_before = interrupts_now();
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		/* Large ones first: those are copied in large chunks. */
 		const struct kind *kind = &kinds[(i + 2) % ARRAY_SIZE(kinds)];
