@@ -47,77 +47,151 @@ bool add_pages(struct pages *pages, void *address, size_t more)
 	return true;
 }
 
+static uint64_t up_to_huge(uint64_t address)
+{
+	return (address + HUGE_SIZE - 1) / HUGE_SIZE * HUGE_SIZE;
+}
+
 static bool add_found(const struct found *found, struct pages *pages, struct pages *huge)
 {
 	if (!huge || !(found->categories & PAGE_HUGE))
 		return add_pages(pages, (void *)found->start,
 				 (found->end - found->start) / BASE_SIZE);
-	for (uint64_t at = found->start; at < found->end; at += HUGE_SIZE)
+	/* What begins within one is the rest of one that a search has stopped in. */
+	for (uint64_t at = up_to_huge(found->start); at < found->end; at += HUGE_SIZE)
 		if (!add_pages(huge, (void *)at, 1))
 			return false;
 	return true;
 }
 
-static bool scan_mapping(int pagemap, uint64_t start, uint64_t end, struct pages *pages,
-			 struct pages *huge)
+/* The search of a process for its pages: what is left of a mapping, and the mappings after it. */
+struct search {
+	FILE *maps;
+	char *line;
+	size_t size;
+	int pagemap;
+	uint64_t at, end;
+};
+
+struct search *begin_search(pid_t pid)
 {
-	static struct found found[REGIONS];
-	struct scan scan = {
-		.size = sizeof(scan), .end = end, .regions = (uintptr_t)found,
-		.nr_regions = REGIONS, .inverted = PAGE_ZERO, .wanted = PAGE_PRESENT | PAGE_ZERO,
-		.told = PAGE_HUGE,
-	};
+	struct search *search = calloc(1, sizeof(*search));
+	char path[64];
 
-	while (start < end) {
-		int nr;
+	if (!search) {
+		fail("out of memory");
+		return NULL;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	search->maps = fopen(path, "r");
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	search->pagemap = open(path, O_RDONLY);
+	if (!search->maps || search->pagemap < 0) {
+		fail("cannot read %s: %s", path, strerror(errno));
+		end_search(search);
+		return NULL;
+	}
+	return search;
+}
 
-		scan.start = start;
-		nr = ioctl(pagemap, SCAN, &scan);
-		if (nr < 0) {
-			fail("PAGEMAP_SCAN: %s", strerror(errno));
+void end_search(struct search *search)
+{
+	if (!search)
+		return;
+	free(search->line);
+	if (search->maps)
+		fclose(search->maps);
+	if (search->pagemap >= 0)
+		close(search->pagemap);
+	free(search);
+}
+
+static bool next_mapping(struct search *search)
+{
+	while (search->at >= search->end) {
+		if (getline(&search->line, &search->size, search->maps) <= 0)
 			return false;
-		}
-		for (int i = 0; i < nr; i++)
-			if (!add_found(&found[i], pages, huge))
-				return false;
-		if (scan.walk_end <= start)
-			break;
-		start = scan.walk_end;
+		/* Pages of the kernel have names such as [vdso]. */
+		if (strstr(search->line, "[v") ||
+		    sscanf(search->line, "%" SCNx64 "-%" SCNx64, &search->at, &search->end) != 2)
+			search->at = search->end = 0;
 	}
 	return true;
 }
 
+/* Finds the next pages of a mapping, at most so many; adds them up. */
+static bool scan(struct search *search, uint64_t end, size_t most, size_t *nr,
+		 struct pages *pages, struct pages *huge)
+{
+	struct found found[REGIONS];
+	struct scan scan = {
+		.size = sizeof(scan), .start = search->at, .end = end,
+		.regions = (uintptr_t)found, .nr_regions = REGIONS, .max_pages = most,
+		.inverted = PAGE_ZERO, .wanted = PAGE_PRESENT | PAGE_ZERO, .told = PAGE_HUGE,
+	};
+	int regions = ioctl(search->pagemap, SCAN, &scan);
+
+	if (regions < 0) {
+		fail("PAGEMAP_SCAN: %s", strerror(errno));
+		return false;
+	}
+	for (int i = 0; i < regions; i++) {
+		if (!add_found(&found[i], pages, huge))
+			return false;
+		*nr += (found[i].end - found[i].start) / BASE_SIZE;
+	}
+	search->at = scan.walk_end > search->at ? scan.walk_end : end;
+	return true;
+}
+
 /*
- * Finds the pages of a process that are present, in the order of their addresses. With
- * @huge, which is empty, those that are mapped as a huge page are named there, by one address.
+ * Finds the next @most pages of a process that are present, in the order of their addresses,
+ * and those that share room for a huge page with the last of them; returns whether there are
+ * any. With @huge, those that are mapped as a huge page are named there, by one address.
  */
+bool search_pages(struct search *search, size_t most, struct pages *pages, struct pages *huge)
+{
+	size_t nr = 0;
+	uint64_t border;
+
+	while (nr < most && next_mapping(search))
+		if (!scan(search, search->end, most - nr, &nr, pages, huge))
+			return false;
+	border = up_to_huge(search->at);
+	while (nr && next_mapping(search) && search->at < border)
+		if (!scan(search, border < search->end ? border : search->end, 0, &nr, pages,
+			  huge))
+			return false;
+	return nr;
+}
+
+/* The bytes of a process that are in memory, about. */
+size_t resident_bytes(pid_t pid)
+{
+	unsigned long rss = 0, hugetlb = 0;
+	char path[64], line[256];
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	status = fopen(path, "r");
+	if (!status)
+		fail("cannot read %s: %s", path, strerror(errno));
+	while (status && fgets(line, sizeof(line), status))
+		(void)(sscanf(line, "VmRSS: %lu", &rss) || sscanf(line, "HugetlbPages: %lu", &hugetlb));
+	if (status)
+		fclose(status);
+	return (rss + hugetlb) << 10;
+}
+
+/* Finds all pages of a process that are present, as search_pages() does. */
 bool find_pages(pid_t pid, struct pages *pages, struct pages *huge)
 {
-	char path[64], *line = NULL;
-	size_t size = 0;
-	int pagemap;
-	FILE *maps;
+	struct search *search = begin_search(pid);
 
 	pages->nr = 0;
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	maps = fopen(path, "r");
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-	pagemap = open(path, O_RDONLY);
-	if (!maps || pagemap < 0)
-		fail("cannot read %s: %s", path, strerror(errno));
-	while (!failed() && getline(&line, &size, maps) > 0) {
-		uint64_t start, end;
-
-		/* Pages of the kernel have names such as [vdso]. */
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) == 2 &&
-		    !strstr(line, "[v"))
-			scan_mapping(pagemap, start, end, pages, huge);
-	}
-	free(line);
-	if (maps)
-		fclose(maps);
-	if (pagemap >= 0)
-		close(pagemap);
+	while (search && search_pages(search, SIZE_MAX, pages, huge))
+		;
+	end_search(search);
 	return !failed();
 }
 

@@ -22,18 +22,25 @@
 
 #define SMALLEST_WINDOW		(8UL << 20)
 #define LARGEST_WINDOW		(256UL << 20)
+#define GROWTH			4
 #define TRIES			3
+
+/* Pages, and huge pages that are named by one address. */
+struct both {
+	struct pages base, huge;
+};
 
 struct work {
 	const struct move *move;
-	struct pages pages;
-	size_t window;			/* pages of one */
 	struct frames *frames;
 	long flags;
 	atomic_bool base_pages;		/* no larger folios were found where it was looked last */
-	atomic_size_t next;		/* page of the next window */
 	pthread_mutex_t lock;		/* of what follows */
-	struct pages busy;		/* to be tried again */
+	struct search *search;		/* where windows come from; NULL: from those again */
+	struct both again;
+	size_t next, next_huge;		/* of them */
+	size_t window, most;		/* pages of the next window, and of any */
+	struct both busy;		/* to be tried again */
 };
 
 /* Some pages that are all on the old node, and why they have not moved: an errno. */
@@ -206,11 +213,11 @@ static void note_busy(struct window *window)
 		return;
 	pthread_mutex_lock(&window->work->lock);
 	for (size_t i = 0; i < window->chosen.nr; i++)
-		add_pages(&window->work->busy, window->chosen.addresses[i], 1);
+		add_pages(&window->work->busy.base, window->chosen.addresses[i], 1);
 	pthread_mutex_unlock(&window->work->lock);
 }
 
-static void move_window(struct work *work, struct pages pages)
+static void move_base(struct work *work, struct pages pages)
 {
 	bool at_once = work->base_pages;
 	size_t nr = pages.nr, largest;
@@ -242,73 +249,99 @@ static void move_window(struct work *work, struct pages pages)
 	free_pages(&window.chosen);
 }
 
-/* Takes the next pages, so many that no folio is in two windows. */
-static struct pages next_window(struct work *work)
+/* Of huge pages that are mapped as such one address is named. */
+static void move_huge(struct work *work, struct pages *huge)
 {
-	const struct pages *all = &work->pages;
-	size_t first = work->next, end;
+	const struct move *move = work->move;
+	size_t arrived = 0;
 
-	do {
-		end = first + work->window;
-		if (end > all->nr)
-			end = all->nr;
-		while (end < all->nr &&
-		       huge_of(all->addresses[end]) == huge_of(all->addresses[end - 1]))
-			end++;
-	} while (!atomic_compare_exchange_weak(&work->next, &first, end));
-	return (struct pages) {
-		all->addresses + first, all->status + first, end - first, end - first,
-	};
+	if (!keep_on(move->pid, huge, move->from) || !huge->nr ||
+	    call_move_pages(move, huge, work->flags) < 0)
+		return;
+	for (size_t i = 0; i < huge->nr; i++)
+		arrived += huge->status[i] == (int)move->to;
+	if (arrived == huge->nr || !keep_on(move->pid, huge, move->from))
+		return;
+	pthread_mutex_lock(&work->lock);
+	for (size_t i = 0; i < huge->nr; i++)
+		add_pages(&work->busy.huge, huge->addresses[i], 1);
+	pthread_mutex_unlock(&work->lock);
+}
+
+/* Takes some of those that are tried again, so that no folio is in two windows. */
+static void take_again(struct work *work, struct both *both)
+{
+	const struct both *again = &work->again;
+	size_t most_huge = work->most / (HUGE_SIZE / BASE_SIZE);
+
+	for (; work->next < again->base.nr; work->next++) {
+		void *address = again->base.addresses[work->next];
+
+		if (both->base.nr >= work->most &&
+		    huge_of(address) != huge_of(both->base.addresses[both->base.nr - 1]))
+			break;
+		add_pages(&both->base, address, 1);
+	}
+	for (; work->next_huge < again->huge.nr && both->huge.nr < most_huge; work->next_huge++)
+		add_pages(&both->huge, again->huge.addresses[work->next_huge], 1);
+}
+
+/* Takes the next window. The first ones are small: nothing moves until one is known. */
+static struct both next_window(struct work *work)
+{
+	struct both both = { .base.nr = 0 };
+
+	pthread_mutex_lock(&work->lock);
+	if (work->search)
+		search_pages(work->search, work->window < work->most ? work->window : work->most,
+			     &both.base, &both.huge);
+	else
+		take_again(work, &both);
+	work->window *= GROWTH;
+	pthread_mutex_unlock(&work->lock);
+	return both;
+}
+
+static void free_both(struct both *both)
+{
+	free_pages(&both->base);
+	free_pages(&both->huge);
 }
 
 static void *move_windows(void *argument)
 {
 	struct work *work = *(struct work **)argument;
+	bool any = true;
 
-	while (!failed()) {
-		struct pages pages = next_window(work);
+	while (any && !failed()) {
+		struct both both = next_window(work);
 
-		if (!pages.nr)
-			break;
-		move_window(work, pages);
+		any = both.base.nr || both.huge.nr;
+		if (both.huge.nr)
+			move_huge(work, &both.huge);
+		if (both.base.nr)
+			move_base(work, both.base);
+		free_both(&both);
 	}
 	return NULL;
 }
 
-static bool move_all(struct work *work, size_t total)
+static void move_all(struct work *work)
 {
-	unsigned long callers = work->move->callers;
-	size_t bytes = total * BASE_SIZE / (4 * callers);
 	struct work *each[MAX_CALLERS];
 
-	for (unsigned long i = 0; i < callers; i++)
+	for (unsigned long i = 0; i < work->move->callers; i++)
 		each[i] = work;
-	bytes = bytes < SMALLEST_WINDOW ? SMALLEST_WINDOW : bytes;
-	work->window = (bytes > LARGEST_WINDOW ? LARGEST_WINDOW : bytes) / BASE_SIZE;
-	work->next = 0;
-	return run_threads(move_windows, each, sizeof(each[0]), callers);
+	run_threads(move_windows, each, sizeof(each[0]), work->move->callers);
 }
 
-/* Of huge pages that are mapped as such one address is named. Keeps those that are busy. */
-static void move_huge(const struct work *work, struct pages *huge)
+/* Pages of a window, several of which each caller has. */
+static size_t window_of(const struct move *move)
 {
-	const struct move *move = work->move;
-	size_t most = LARGEST_WINDOW / HUGE_SIZE, arrived = 0;
+	size_t bytes = resident_bytes(move->pid) / (4 * move->callers);
 
-	for (size_t first = 0; first < huge->nr && !failed(); first += most) {
-		struct pages part = { huge->addresses + first, huge->status + first, most, 0 };
-
-		if (part.nr > huge->nr - first)
-			part.nr = huge->nr - first;
-		if (call_move_pages(move, &part, work->flags))
-			continue;
-		for (size_t i = 0; i < part.nr; i++)
-			arrived += part.status[i] == (int)move->to;
-	}
-	if (arrived == huge->nr)
-		huge->nr = 0;
-	else
-		keep_on(move->pid, huge, move->from);
+	bytes = bytes < SMALLEST_WINDOW ? SMALLEST_WINDOW : bytes;
+	return (bytes > LARGEST_WINDOW ? LARGEST_WINDOW : bytes) / BASE_SIZE;
 }
 
 static bool is_helped(pid_t pid)
@@ -322,27 +355,27 @@ bool move_as_pagehaul(const struct move *move)
 	static const long pauses_ms[TRIES] = { 20, 100, 500 };
 	struct work work = {
 		.move = move, .flags = is_helped(move->pid) ? MOVE_MT : 0,
-		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.lock = PTHREAD_MUTEX_INITIALIZER, .frames = open_frames(move->pid, move->from),
+		.search = begin_search(move->pid), .window = SMALLEST_WINDOW / BASE_SIZE,
+		.most = window_of(move),
 	};
-	struct pages huge = { .nr = 0 };
 
-	work.frames = open_frames(move->pid, move->from);
-	if (work.frames && find_pages(move->pid, &work.pages, &huge) &&
-	    keep_on(move->pid, &huge, move->from)) {
-		move_huge(&work, &huge);
-		move_all(&work, work.pages.nr);
-	}
-	for (int try = 0; try < TRIES && work.busy.nr + huge.nr && !failed(); try++) {
+	if (work.frames && work.search)
+		move_all(&work);
+	end_search(work.search);
+	work.search = NULL;
+	for (int try = 0; try < TRIES && !failed(); try++) {
+		free_both(&work.again);
+		work.again = work.busy;
+		work.busy = (struct both) { .base.nr = 0 };
+		work.next = work.next_huge = 0;
+		if (!work.again.base.nr && !work.again.huge.nr)
+			break;
 		sleep_ns(pauses_ms[try] * NS_OF_MS);
-		move_huge(&work, &huge);
-		free_pages(&work.pages);
-		work.pages = work.busy;
-		work.busy = (struct pages) { .nr = 0 };
-		move_all(&work, work.pages.nr);
+		move_all(&work);
 	}
-	free_pages(&work.pages);
-	free_pages(&work.busy);
-	free_pages(&huge);
+	free_both(&work.again);
+	free_both(&work.busy);
 	close_frames(work.frames);
 	return !failed();
 }

@@ -176,6 +176,12 @@ struct pages {
 };
 
 bool add_pages(struct pages *pages, void *address, size_t more);
+struct search;
+struct search *begin_search(pid_t pid);
+bool search_pages(struct search *search, size_t most, struct pages *pages, struct pages *huge);
+void end_search(struct search *search);
+
+size_t resident_bytes(pid_t pid);
 bool find_pages(pid_t pid, struct pages *pages, struct pages *huge);
 bool count_on(pid_t pid, struct pages *pages, unsigned long node, size_t *nr);
 bool keep_on(pid_t pid, struct pages *pages, unsigned long node);

@@ -8,6 +8,7 @@ from pagehaul.bench.cell import PAGE_KB, PMD_KB, Cell, Scene, Shape, Size
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines.kinds import SERVING, Kind
 from pagehaul.bench.measures.serving import MEASURE
+from pagehaul.move.planning import default_threads
 
 # Packages of Debian: a server of Redis is among the tools, which start none where they are
 # installed.
@@ -26,6 +27,9 @@ COMPACTED_MB = 128
 
 # As many as an administrator would start without a thought.
 PLAIN_CALLERS = 4
+
+# Services of several processes that map the same memory, which only `pagehaul move --all` moves.
+SHARED = ("postgres",)
 
 # How requests come: the next one after an answer, or so many a second whatever the answers.
 CLOSED = "closed loop"
@@ -146,6 +150,12 @@ def _with_kernels(scene: Scene, size: Size, settings: Mapping[str, str]) -> tupl
     )
 
 
+def _by_move(scene: Scene, size: Size) -> Scene:
+    """Return a scene with the calls of `pagehaul move`, from as many callers as that has."""
+    callers = default_threads(scene.service not in SHARED, size.cpus)
+    return replace(scene, way="move", callers=callers)
+
+
 def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
     """Return cells of all who move memory: migratepages, plain callers, and `pagehaul move`.
 
@@ -154,7 +164,7 @@ def _compared(scene: Scene, size: Size) -> tuple[Cell, ...]:
     shape = Shape(PMD_KB, PAGES * PAGE_KB // PMD_KB, hugetlb=True) if scene.huge else _BASE
     callers = min(PLAIN_CALLERS, size.cpus)
     several = replace(scene, way="callers", callers=callers)
-    ours = replace(scene, way="move")
+    ours = _by_move(scene, size)
     unchanged = replace(scene, named=True)
     # Where huge pages are shared, one of a file is unmapped at a time: others leave theirs.
     plain = () if scene.huge else (Cell(shape, "vanilla", "callers", callers, scene=several),)
@@ -187,7 +197,7 @@ def _owners(scene: Scene, size: Size) -> tuple[Cell, ...]:
     shape = Shape(PAGE_KB, NEIGHBOUR_MB * 1024 // PAGE_KB)
     several = sorted({min(PLAIN_CALLERS, size.cpus), size.cpus})
     own = [replace(scene, way="callers", callers=callers) for callers in several]
-    ours = replace(scene, way="move")
+    ours = _by_move(scene, size)
     unchanged = replace(scene, named=True)
     return (
         Cell(shape, "vanilla", "serial", scene=scene),

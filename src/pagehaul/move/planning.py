@@ -100,6 +100,10 @@ def _capabilities(status: Path) -> int:
     return next((int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")), 0)
 
 
-def default_threads(helped: bool) -> int:
-    """How many callers to use: the CPUs, at most eight; fewer where the kernel helps them."""
-    return min(len(os.sched_getaffinity(0)), HELPED_CALLERS if helped else MOST_CALLERS)
+def default_threads(helped: bool, cpus: int | None = None) -> int:
+    """How many callers to use: `cpus`, at most eight; fewer where the kernel helps them.
+
+    None is as many CPUs as this process may use.
+    """
+    cpus = cpus or len(os.sched_getaffinity(0))
+    return min(cpus, HELPED_CALLERS if helped else MOST_CALLERS)
