@@ -33,14 +33,19 @@ struct scan {
 /* Adds @more pages from an address on. */
 bool add_pages(struct pages *pages, void *address, size_t more)
 {
+	size_t room = 2 * (pages->nr + more);
+
 	if (pages->nr + more > pages->room) {
-		pages->room = 2 * (pages->nr + more);
-		pages->addresses = realloc(pages->addresses, pages->room * sizeof(void *));
-		pages->status = realloc(pages->status, pages->room * sizeof(int));
-		if (!pages->addresses || !pages->status) {
+		void **addresses = realloc(pages->addresses, room * sizeof(*addresses));
+		int *status = realloc(pages->status, room * sizeof(*status));
+
+		pages->addresses = addresses ?: pages->addresses;
+		pages->status = status ?: pages->status;
+		if (!addresses || !status) {
 			fail("out of memory");
 			return false;
 		}
+		pages->room = room;
 	}
 	for (size_t i = 0; i < more; i++)
 		pages->addresses[pages->nr++] = (char *)address + i * BASE_SIZE;
@@ -57,7 +62,7 @@ static bool add_found(const struct found *found, struct pages *pages, struct pag
 	if (!huge || !(found->categories & PAGE_HUGE))
 		return add_pages(pages, (void *)found->start,
 				 (found->end - found->start) / BASE_SIZE);
-	/* What begins within one is the rest of one that a search has stopped in. */
+	/* A region that begins inside a huge page is the rest of one that was named before. */
 	for (uint64_t at = up_to_huge(found->start); at < found->end; at += HUGE_SIZE)
 		if (!add_pages(huge, (void *)at, 1))
 			return false;
@@ -87,7 +92,7 @@ struct search *begin_search(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
 	search->pagemap = open(path, O_RDONLY);
 	if (!search->maps || search->pagemap < 0) {
-		fail("cannot read %s: %s", path, strerror(errno));
+		fail("cannot read maps and pagemap of process %d: %s", pid, strerror(errno));
 		end_search(search);
 		return NULL;
 	}
@@ -108,6 +113,8 @@ void end_search(struct search *search)
 
 static bool next_mapping(struct search *search)
 {
+	uint64_t known = search->end;
+
 	while (search->at >= search->end) {
 		if (getline(&search->line, &search->size, search->maps) <= 0)
 			return false;
@@ -115,11 +122,14 @@ static bool next_mapping(struct search *search)
 		if (strstr(search->line, "[v") ||
 		    sscanf(search->line, "%" SCNx64 "-%" SCNx64, &search->at, &search->end) != 2)
 			search->at = search->end = 0;
+		/* It may have grown downwards by what was searched as a mapping of its own. */
+		if (search->at < known)
+			search->at = known;
 	}
 	return true;
 }
 
-/* Finds the next pages of a mapping, at most so many; adds them up. */
+/* Finds the next pages of a mapping, at most so many, and adds their number to @nr. */
 static bool scan(struct search *search, uint64_t end, size_t most, size_t *nr,
 		 struct pages *pages, struct pages *huge)
 {
@@ -139,6 +149,9 @@ static bool scan(struct search *search, uint64_t end, size_t most, size_t *nr,
 		if (!add_found(&found[i], pages, huge))
 			return false;
 		*nr += (found[i].end - found[i].start) / BASE_SIZE;
+		/* Of more than 512 regions the kernel may tell too low an end. */
+		if (scan.walk_end < found[i].end)
+			scan.walk_end = found[i].end;
 	}
 	search->at = scan.walk_end > search->at ? scan.walk_end : end;
 	return true;

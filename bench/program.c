@@ -2,6 +2,7 @@
 /* What the benchmark programs have in common: errors, options, plans and JSON. */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,16 +14,19 @@
 
 /* Why the running cell cannot be measured; empty while nothing is wrong. */
 static char cell_error[512];
+static pthread_mutex_t error_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void fail(const char *format, ...)
 {
 	va_list args;
 
-	if (cell_error[0])
-		return;
-	va_start(args, format);
-	vsnprintf(cell_error, sizeof(cell_error), format, args);
-	va_end(args);
+	pthread_mutex_lock(&error_lock);
+	if (!cell_error[0]) {
+		va_start(args, format);
+		vsnprintf(cell_error, sizeof(cell_error), format, args);
+		va_end(args);
+	}
+	pthread_mutex_unlock(&error_lock);
 }
 
 bool failed(void)

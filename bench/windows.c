@@ -2,8 +2,10 @@
 /*
  * What `pagehaul move` does, for guests without Python: the same calls in the same
  * order, for windows of the same size, see src/pagehaul/move/relocate.py: of huge pages
- * that are mapped as such one address, of others what has to be tried. Only the time
- * that Python takes between them is not there.
+ * that are mapped as such one address, of others what has to be tried. The time that
+ * Python takes between them is not there, and some of what the tool does is not: it
+ * searches ahead by a thread of its own, goes on where a call has stopped, and looks at
+ * huge pages that were split.
  */
 #include <errno.h>
 #include <linux/mempolicy.h>
@@ -24,6 +26,7 @@
 #define LARGEST_WINDOW		(256UL << 20)
 #define GROWTH			4
 #define TRIES			3
+#define FEW_BYTES		(64UL << 20)
 
 /* Pages, and huge pages that are named by one address. */
 struct both {
@@ -36,9 +39,9 @@ struct work {
 	long flags;
 	atomic_bool base_pages;		/* no larger folios were found where it was looked last */
 	pthread_mutex_t lock;		/* of what follows */
-	struct search *search;		/* where windows come from; NULL: from those again */
-	struct both again;
-	size_t next, next_huge;		/* of them */
+	struct search *search;		/* where windows come from; NULL: from @again */
+	struct both again;		/* those that are tried again */
+	size_t next, next_huge;		/* places in @again */
 	size_t window, most;		/* pages of the next window, and of any */
 	struct both busy;		/* to be tried again */
 };
@@ -213,7 +216,8 @@ static void note_busy(struct window *window)
 		return;
 	pthread_mutex_lock(&window->work->lock);
 	for (size_t i = 0; i < window->chosen.nr; i++)
-		add_pages(&window->work->busy.base, window->chosen.addresses[i], 1);
+		if (!add_pages(&window->work->busy.base, window->chosen.addresses[i], 1))
+			break;
 	pthread_mutex_unlock(&window->work->lock);
 }
 
@@ -264,7 +268,8 @@ static void move_huge(struct work *work, struct pages *huge)
 		return;
 	pthread_mutex_lock(&work->lock);
 	for (size_t i = 0; i < huge->nr; i++)
-		add_pages(&work->busy.huge, huge->addresses[i], 1);
+		if (!add_pages(&work->busy.huge, huge->addresses[i], 1))
+			break;
 	pthread_mutex_unlock(&work->lock);
 }
 
@@ -277,13 +282,14 @@ static void take_again(struct work *work, struct both *both)
 	for (; work->next < again->base.nr; work->next++) {
 		void *address = again->base.addresses[work->next];
 
-		if (both->base.nr >= work->most &&
-		    huge_of(address) != huge_of(both->base.addresses[both->base.nr - 1]))
+		if ((both->base.nr >= work->most &&
+		     huge_of(address) != huge_of(both->base.addresses[both->base.nr - 1])) ||
+		    !add_pages(&both->base, address, 1))
 			break;
-		add_pages(&both->base, address, 1);
 	}
 	for (; work->next_huge < again->huge.nr && both->huge.nr < most_huge; work->next_huge++)
-		add_pages(&both->huge, again->huge.addresses[work->next_huge], 1);
+		if (!add_pages(&both->huge, again->huge.addresses[work->next_huge], 1))
+			break;
 }
 
 /* Takes the next window. The first ones are small: nothing moves until one is known. */
@@ -297,9 +303,37 @@ static struct both next_window(struct work *work)
 			     &both.base, &both.huge);
 	else
 		take_again(work, &both);
-	work->window *= GROWTH;
+	if (work->window < work->most)
+		work->window *= GROWTH;
 	pthread_mutex_unlock(&work->lock);
 	return both;
+}
+
+/* More than a few that are busy are pinned. */
+static bool try_again(const struct both *busy)
+{
+	size_t bytes = busy->base.nr * BASE_SIZE + busy->huge.nr * HUGE_SIZE;
+
+	return bytes && bytes <= FEW_BYTES;
+}
+
+static int compare(const void *one, const void *other)
+{
+	uintptr_t a = (uintptr_t)*(void *const *)one, b = (uintptr_t)*(void *const *)other;
+
+	return a < b ? -1 : a > b;
+}
+
+/* Those that were busy are tried again; callers have added them in any order. */
+static void begin_again(struct work *work)
+{
+	work->again = work->busy;
+	work->busy = (struct both) { .base.nr = 0 };
+	work->next = work->next_huge = 0;
+	if (work->again.base.nr)
+		qsort(work->again.base.addresses, work->again.base.nr, sizeof(void *), compare);
+	if (work->again.huge.nr)
+		qsort(work->again.huge.addresses, work->again.huge.nr, sizeof(void *), compare);
 }
 
 static void free_both(struct both *both)
@@ -364,13 +398,9 @@ bool move_as_pagehaul(const struct move *move)
 		move_all(&work);
 	end_search(work.search);
 	work.search = NULL;
-	for (int try = 0; try < TRIES && !failed(); try++) {
+	for (int try = 0; try < TRIES && !failed() && try_again(&work.busy); try++) {
 		free_both(&work.again);
-		work.again = work.busy;
-		work.busy = (struct both) { .base.nr = 0 };
-		work.next = work.next_huge = 0;
-		if (!work.again.base.nr && !work.again.huge.nr)
-			break;
+		begin_again(&work);
 		sleep_ns(pauses_ms[try] * NS_OF_MS);
 		move_all(&work);
 	}

@@ -121,6 +121,24 @@ def test_small_holes_are_joined(
     assert parts == [(0, 19), (100, 101), (1023, 1025), (2047, 2048)]
 
 
+def test_pages_in_many_pieces_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more than 512 pieces the kernel tells too low an end of the search."""
+    monkeypatch.setattr(addrspace, "_FIRST_SCAN_BYTES", addrspace._SCAN_BYTES)
+    pieces, apart = 1500, 17
+    with mmap.mmap(-1, pieces * apart * BASE_PAGE) as memory, Process(os.getpid()) as process:
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for piece in range(pieces):
+            memory[piece * apart * BASE_PAGE] = 1
+        start = address_of(memory)
+        found = [
+            (first - start) // BASE_PAGE
+            for regions in process.present(Mapping(start, start + len(memory), BASE_PAGE, {}))
+            for first in regions.starts.tolist()
+        ]
+    assert found == [piece * apart for piece in range(pieces)]
+
+
 def test_huge_regions_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addrspace, "thp_size", lambda: 2 << 20)
     huge = addrspace._PAGE_IS_HUGE

@@ -230,6 +230,8 @@ def test_callers_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert planning.default_threads(True) == 4
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 4})
     assert planning.default_threads(False) == 2
+    assert planning.default_threads(True, 16) == 4
+    assert planning.default_threads(False, 16) == 8
 
 
 def test_flag_of_pagehauls_kernel() -> None:

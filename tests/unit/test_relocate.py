@@ -182,6 +182,21 @@ def test_base_pages_are_named_at_once_where_there_were_no_others() -> None:
     assert model.calls == model.lists == 17
 
 
+def test_base_pages_with_holes_are_named_at_once_too() -> None:
+    model = Model()
+    for number, at in enumerate(range(START, START + 64 * MB, BASE_PAGE)):
+        # A hole, and a page that is there already, in each window.
+        if number % 1000 != 7:
+            model.map(at, BASE_PAGE).node = number % 1000 == 8
+    there = sum(not folio.node for folio in model.folio.values())
+    relocator = Relocator(model, plan())
+    total = Outcome()
+    for each in some_windows(16):
+        total.add(relocator.move_window(each))
+    assert total == Outcome(moved=there * BASE_PAGE)
+    assert model.calls == 17
+
+
 @pytest.mark.parametrize("pinned", [False, True])
 def test_larger_folios_behind_base_pages(pinned: bool) -> None:
     model = Model()

@@ -147,6 +147,26 @@ def test_cells_have_what_workbench_is_told() -> None:
     ]
 
 
+@pytest.mark.parametrize(("service", "callers"), [("redis", 4), ("postgres", 8)])
+def test_move_has_as_many_callers_as_the_tool(service: str, callers: int) -> None:
+    cells = EXPERIMENTS[f"workload-{service}-drain"].cells(SIZE)
+    by_move = [cell.scene.callers for cell in cells if cell.scene and cell.scene.way == "move"]
+    assert by_move == [callers] * 2 * len(serving.LOOPS)
+    beside = EXPERIMENTS["workload-redis-neighbour"].cells(SIZE)
+    assert {cell.scene.callers for cell in beside if cell.scene and cell.scene.way == "move"} == {4}
+
+
+def test_services_that_share_their_memory_are_known() -> None:
+    programs = [path.read_text() for path in (Path(__file__).parents[2] / "bench").glob("*.c")]
+    shared = {
+        name
+        for text in programs
+        if ".shared = true" in text
+        for name in re.findall(r'\.name = "(\w+)"', text)
+    }
+    assert shared == set(serving.SHARED)
+
+
 def test_each_scene_is_within_its_nodes() -> None:
     for name in (name for name in EXPERIMENTS if name.startswith("workload-")):
         node_mb = EXPERIMENTS[name].machine.memory_mb // 2

@@ -719,7 +719,10 @@ static bool keep_pace(struct softdma_chan *sc, const struct softdma_desc *desc,
 	left = ktime_sub(sc->free_at, ktime_get());
 	if (left > 0)
 		wait_event_hrtimeout(sc->work, aborted(sc), left);
-	return !aborted(sc);
+	if (!aborted(sc))
+		return true;
+	sc->free_at = ktime_get();
+	return false;
 }
 
 /* What a device sees at an address; NULL if the IOMMU lets it see nothing there. */
@@ -797,8 +800,9 @@ static struct softdma_desc *next_desc(struct softdma_chan *sc)
 }
 
 /*
- * The transfer is complete. It is reported now, or together with the next one that
- * interrupts; or by the CPU that will be interrupted, unless that is below 0.
+ * The transfer is complete. @cpu, which will be interrupted, reports it; below 0 this
+ * thread does, now or together with the next one that interrupts. A silent device
+ * reports when it is asked.
  */
 static void complete_desc(struct softdma_chan *sc, struct softdma_desc *desc, int cpu)
 {

@@ -152,7 +152,9 @@ def _with_kernels(scene: Scene, size: Size, settings: Mapping[str, str]) -> tupl
 
 def _by_move(scene: Scene, size: Size) -> Scene:
     """Return a scene with the calls of `pagehaul move`, from as many callers as that has."""
-    callers = default_threads(scene.service not in SHARED, size.cpus)
+    # What moves of a neighbour is its own.
+    shared = scene.name == "drain" and scene.service in SHARED
+    callers = default_threads(not shared, size.cpus)
     return replace(scene, way="move", callers=callers)
 
 

@@ -298,9 +298,11 @@ class Process:
             arg = self._scan_arg(start, end, most)
             count = fcntl.ioctl(self._pagemap, _PAGEMAP_SCAN, arg, True)
             yield from _split_by_kind(self._found[:count])
-            if arg[4] <= start:  # walk_end
+            # Where it was full 512 regions before the last one, the kernel tells that place.
+            searched = max(arg[4], int(self._found[count - 1, 1]) if count else 0)
+            if searched <= start:
                 return
-            start = arg[4]
+            start = searched
             found = int((self._found[:count, 1] - self._found[:count, 0]).sum())
             huge = (self._found[:count, 2] & np.uint64(_PAGE_IS_HUGE)).all()
             most = _SCAN_HUGE_BYTES if found and huge else _SCAN_BYTES

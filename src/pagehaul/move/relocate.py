@@ -108,8 +108,14 @@ class Relocator:
     def _move_window(self, window: Window) -> Outcome:
         addresses = window.addresses()
         home = self._home(window, addresses)
-        node = self._plan.target_of_all(home, window.page_size)
         outcome = Outcome()
+        if len(home) and not (home == home[0]).all():
+            # Holes, and what is where it should be, are not named.
+            leaving = is_one_of(home, self._plan.moving)
+            addresses, home = addresses[leaving], home[leaving]
+        if not len(home):
+            return outcome
+        node = self._plan.target_of_all(home, window.page_size)
         if node == STAY:
             return outcome
         at_once = self._may_name_all(window, len(addresses), node)

@@ -7,7 +7,7 @@ from pagehaul.suites.suite import Suite
 
 # 1 GB moves with each fault of an engine; and an engine is loaded and unloaded 1,000 times. (The
 # first time it goes at once, and need not have copied anything.)
-_WORDS = {"1 GB": "-b 1024 -c 2", "1,000 cycles": "-c 1000"}
+_WORDS = {"1 GB": "-b 1024 -c 2", "1,000 cycles": "-b 64 -c 1000"}
 
 _PARTS = tuple(
     part

@@ -1037,7 +1037,7 @@ static bool comes_late(const struct peculiar *what)
 	       what->check == check_halted || what->check == check_silent;
 }
 
-/* Whatever a test before has left behind. */
+/* Loads both modules afresh, whatever state a test before has left. */
 static void load_again(const char *params)
 {
 	faults_clear();

@@ -814,8 +814,9 @@ void region_make(struct region *r, const struct kind *kind, int node,
 	r->fd = -1;
 	r->talk = -1;
 	/*
-	 * Each of a process has its own: KSM would merge a region with one that is
-	 * still there, and it would be where that is. A process ID has 22 bits.
+	 * Each of a process has its own, up to 1,024: KSM would merge two regions of
+	 * the same content, and the new one would lie where the old one does. A
+	 * process ID has 22 bits.
 	 */
 	r->seed = ((uint64_t)getpid() << 32) + (regions++ << 54);
 	if (kind->flags & KIND_KSM) {
