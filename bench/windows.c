@@ -44,6 +44,7 @@ struct work {
 	size_t next, next_huge;		/* places in @again */
 	size_t window, most;		/* pages of the next window, and of any */
 	struct both busy;		/* to be tried again */
+	pthread_mutex_t of_files;	/* held while hugetlb pages of files move */
 };
 
 /* Some pages that are all on the old node, and why they have not moved: an errno. */
@@ -258,9 +259,16 @@ static void move_huge(struct work *work, struct pages *huge)
 {
 	const struct move *move = work->move;
 	size_t arrived = 0;
+	long left;
 
-	if (!keep_on(move->pid, huge, move->from) || !huge->nr ||
-	    call_move_pages(move, huge, work->flags) < 0)
+	if (!keep_on(move->pid, huge, move->from) || !huge->nr)
+		return;
+	if (move->of_file)
+		pthread_mutex_lock(&work->of_files);
+	left = call_move_pages(move, huge, work->flags);
+	if (move->of_file)
+		pthread_mutex_unlock(&work->of_files);
+	if (left < 0)
 		return;
 	for (size_t i = 0; i < huge->nr; i++)
 		arrived += huge->status[i] == (int)move->to;
@@ -389,7 +397,8 @@ bool move_as_pagehaul(const struct move *move)
 	static const long pauses_ms[TRIES] = { 20, 100, 500 };
 	struct work work = {
 		.move = move, .flags = is_helped(move->pid) ? MOVE_MT : 0,
-		.lock = PTHREAD_MUTEX_INITIALIZER, .frames = open_frames(move->pid, move->from),
+		.lock = PTHREAD_MUTEX_INITIALIZER, .of_files = PTHREAD_MUTEX_INITIALIZER,
+		.frames = open_frames(move->pid, move->from),
 		.search = begin_search(move->pid), .window = SMALLEST_WINDOW / BASE_SIZE,
 		.most = window_of(move),
 	};

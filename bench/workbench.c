@@ -135,7 +135,7 @@ static struct move move_of(const struct cell *cell)
 {
 	return (struct move) {
 		.pid = cell->scene->target(), .from = cell->from, .to = cell->to,
-		.callers = cell->callers, .all = cell->service->shared,
+		.callers = cell->callers, .all = cell->service->shared, .of_file = cell->huge,
 		.bytes = cell->amount_mb << 20,
 	};
 }

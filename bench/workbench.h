@@ -200,6 +200,7 @@ struct move {
 	unsigned long from, to;
 	unsigned long callers;
 	bool all;		/* pages that others have, too */
+	bool of_file;		/* huge pages are hugetlb pages of a file */
 	size_t bytes;		/* of ways that do not take all */
 };
 

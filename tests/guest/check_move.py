@@ -169,6 +169,15 @@ def hugetlb_pages_move() -> None:
         expect_nodes(victim, {"hugetlb": {1: 32 * PAGES}})
 
 
+def hugetlb_pages_of_a_file_move_by_several_callers() -> None:
+    """A caller that finds the file locked by another one leaves its pages."""
+    with hugetlb_pool(0, 64), hugetlb_pool(1, 64), Victim("file=128") as victim:
+        for source, target in (("0", "1"), ("1", "0")) * 4:
+            status, result = move_pages(victim.pid, source, target, "--threads", "8")
+            assert status == 0 and result["moved_bytes"] >= 128 * MB, result
+            expect_nodes(victim, {"file": {int(target): 128 * PAGES}})
+
+
 def a_full_node_is_named() -> None:
     # The pool takes all memory of node 2, but for some MB.
     with hugetlb_pool(2, 100000), Victim("base=48", "thp=48") as victim:
@@ -335,6 +344,7 @@ TESTS: list[Callable[[], None]] = [
     pages_are_spread_over_several_nodes,
     node_lists_of_one_length_are_paired,
     hugetlb_pages_move,
+    hugetlb_pages_of_a_file_move_by_several_callers,
     a_full_node_is_named,
     dry_run_moves_nothing,
     errors_are_one_line,

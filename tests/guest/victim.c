@@ -10,6 +10,7 @@
  *   large     whatever folios the kernel gives with madvise (mTHP)
  *   thp       transparent huge pages
  *   hugetlb   hugetlb pages of the default size
+ *   file      such pages of a file
  *   pinned    base pages that a pipe holds, by vmsplice()
  *   shared    base pages that a child process maps too
  *
@@ -108,8 +109,8 @@ static void map_region(const char *kind, size_t size)
 
 	region->kind = kind;
 	region->size = size;
-	if (!strcmp(kind, "hugetlb")) {
-		flags |= MAP_HUGETLB;
+	if (!strcmp(kind, "hugetlb") || !strcmp(kind, "file")) {
+		flags = (*kind == 'f' ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_HUGETLB;
 		region->start = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
 		if (region->start == MAP_FAILED)
 			die("hugetlb mmap");

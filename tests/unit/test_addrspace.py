@@ -39,6 +39,14 @@ def test_numa_maps_are_joined_with_maps() -> None:
     ]
 
 
+@pytest.mark.parametrize(("perms", "of_file"), [("rw-p", False), ("rw-s", True)])
+def test_hugetlb_pages_of_files_are_known(perms: str, of_file: bool) -> None:
+    maps = [f"40000000-40400000 {perms} 00000000 00:0f 7 /anon_hugepage (deleted)"]
+    numa_maps = ["40000000 default file=/anon_hugepage huge N0=2 kernelpagesize_kB=2048"]
+    found = parse_numa_maps(numa_maps, maps)
+    assert [each.of_file for each in found] == [of_file]
+
+
 @pytest.mark.parametrize("name", ["[vdso]", "[uprobes]"])
 def test_pages_of_the_kernel_are_known_by_name(name: str) -> None:
     maps = ["5000-7000 rw-p 00000000 00:00 0 [stack]\n", f"8000-9000 r-xp 0 00:00 0 {name}\n"]

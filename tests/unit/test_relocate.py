@@ -5,6 +5,7 @@ import errno
 import os
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -666,6 +667,35 @@ def test_many_windows_by_several_threads(threads: int) -> None:
     relocate(Relocator(model, plan()), iter(work), threads, total.add)
     assert total == Outcome(moved=64 * MB)
     assert {folio.asked for folio in folios} == {1}
+
+
+@pytest.mark.parametrize("of_file", [False, True])
+def test_hugetlb_pages_of_a_file_have_one_caller_at_a_time(of_file: bool) -> None:
+    model = Model()
+    model.page_size = THP
+    fill(model, 64 * MB, THP)
+    inside, most, move = 0, 0, model.move
+    lock = threading.Lock()
+
+    def watched(addresses: Addresses, node: int) -> tuple[int, Status]:
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        time.sleep(0.02)
+        with lock:
+            inside -= 1
+        return move(addresses, node)
+
+    model.move = watched  # type: ignore[method-assign]
+    work = [
+        Window(Kind.HUGETLB, THP, ((at, at + 8 * MB),), of_file=of_file)
+        for at in range(START, START + 64 * MB, 8 * MB)
+    ]
+    total = Outcome()
+    relocate(Relocator(model, plan()), iter(work), 4, total.add)
+    assert total == Outcome(moved=64 * MB)
+    assert (most == 1) == of_file
 
 
 def test_process_that_ends_in_the_middle() -> None:

@@ -27,6 +27,7 @@ class Mapping:
     end: int
     page_size: int  # bytes; of hugetlb pages, else the base page's
     node_bytes: dict[int, int] | None  # bytes in memory on each node, None if nobody has looked
+    of_file: bool = False  # of hugetlb pages that are those of a file
 
     @property
     def only_node(self) -> int | None:
@@ -52,19 +53,20 @@ def parse_numa_maps(numa_maps: Iterable[str], maps: Iterable[str]) -> Iterator[M
     between the two reads.
     """
     bounds = _bounds(maps)
-    nothing = (-1, -1, False)
-    low, high, of_kernel = next(bounds, nothing)
+    nothing = (-1, -1, False, False)
+    low, high, of_kernel, shared = next(bounds, nothing)
     for line in numa_maps:
         size, pages = _parse_line(line)
         start = int(line.partition(" ")[0], 16)
         while 0 <= low < start:
-            low, high, of_kernel = next(bounds, nothing)
+            low, high, of_kernel, shared = next(bounds, nothing)
         if low != start:
             continue
         if of_kernel:
             yield Mapping(start, high, size, {})
         elif pages:
-            yield Mapping(start, high, size, {node: n * size for node, n in pages.items()})
+            there = {node: n * size for node, n in pages.items()}
+            yield Mapping(start, high, size, there, shared and size > BASE_PAGE)
 
 
 def parse_maps(maps: Iterable[str]) -> Iterator[Mapping]:
@@ -72,15 +74,16 @@ def parse_maps(maps: Iterable[str]) -> Iterator[Mapping]:
 
     Nothing says where the pages are. But a line of numa_maps takes the kernel a look at each page.
     """
-    for low, high, of_kernel in _bounds(maps):
+    for low, high, of_kernel, _ in _bounds(maps):
         yield Mapping(low, high, BASE_PAGE, {} if of_kernel else None)
 
 
-def _bounds(maps: Iterable[str]) -> Iterator[tuple[int, int, bool]]:
-    """Yield where each mapping begins and ends, and whether its pages are the kernel's."""
+def _bounds(maps: Iterable[str]) -> Iterator[tuple[int, int, bool, bool]]:
+    """Yield where each mapping begins and ends, if its pages are the kernel's, and if shared."""
     for line in maps:
-        low, _, high = line.partition(" ")[0].partition("-")
-        yield int(low, 16), int(high, 16), line.rstrip().endswith(_OF_KERNEL)
+        place, _, rest = line.partition(" ")
+        low, _, high = place.partition("-")
+        yield int(low, 16), int(high, 16), line.rstrip().endswith(_OF_KERNEL), rest[3:4] == "s"
 
 
 def _parse_line(line: str) -> tuple[int, dict[int, int]]:

@@ -10,6 +10,9 @@ folio's size one lies in the folio, so that the pass of that alignment moves it 
 pages are then found on their new node and skipped. Where only base pages were found, those of the
 next window are named at once, until a call refuses one.
 
+Hugetlb pages of a file are moved by one caller at a time: the kernel unmaps them under a lock of
+the file, and leaves what another caller finds locked.
+
 To ask where pages are takes the kernel a quarter of the time that one CPU needs to move them, and
 nobody helps with that. It is asked only where nothing else tells: before a move unless `locate`
 knows, or all pages of the mapping were on the one FROM node and no node is neither FROM nor TO;
@@ -18,9 +21,11 @@ says why a page stayed: the kernel leaves it unwritten when a list fails.
 """
 
 import errno
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -64,6 +69,7 @@ class Relocator:
         self._vain: Counter[tuple[int, int]] = Counter()  # calls in a row that found no room
         self._busy = Busy()
         self._base_pages = False  # no larger folios were found where it was looked last
+        self._of_files = threading.Lock()  # held while hugetlb pages of files move
         self.stop = Stop(stop)
 
     def move_window(self, window: Window) -> Outcome:
@@ -72,7 +78,8 @@ class Relocator:
         After such an error, and after `stop`, nothing more is moved by this object. Pages that
         are busy are in no outcome until they are moved again or given up.
         """
-        outcome = self._unless_stopped(lambda: self._move_window(window))
+        with self._of_files if window.of_file else nullcontext():
+            outcome = self._unless_stopped(lambda: self._move_window(window))
         if window.kind is Kind.BASE and window.home is not None and self._plan.complete:
             # Nobody has looked at its pages: small holes between them look as if some had gone.
             outcome.gone = 0
@@ -85,7 +92,9 @@ class Relocator:
 
     def move_again(self, batch: Batch) -> Outcome:
         """Move what was busy, as move_window() does."""
-        return self._unless_stopped(lambda: self._move_again(batch))
+        # It is not known any more whether they are of a file: they may be busy because of that.
+        with self._of_files if batch.page_size > BASE_PAGE else nullcontext():
+            return self._unless_stopped(lambda: self._move_again(batch))
 
     def pause(self, seconds: float) -> None:
         """Wait, unless somebody stops this object."""

@@ -92,6 +92,7 @@ class Window:
     page_size: int
     parts: tuple[tuple[int, int], ...]  # [start, end) in bytes
     home: int | None = None  # the node that all pages were on, if there was only one
+    of_file: bool = False  # hugetlb pages of a file
 
     @property
     def size(self) -> int:
@@ -123,10 +124,10 @@ def windows(
     A window is cut at multiples of `grain` (the size of a transparent huge page), so that no
     folio lies in two windows, which two threads would then try to move at the same time.
     """
-    cutters: dict[tuple[Kind, int, int | None], _Cutter] = {}
+    cutters: dict[tuple[Kind, int, int | None, bool], _Cutter] = {}
     for mapping in mappings:
         for regions in process.present(mapping):
-            key = (regions.kind, regions.page_size, mapping.only_node)
+            key = (regions.kind, regions.page_size, mapping.only_node, mapping.of_file)
             if key not in cutters:
                 cutters[key] = _Cutter(*key, limit, max(grain, regions.page_size))
             for start, end in zip(regions.starts.tolist(), regions.ends.tolist(), strict=True):
@@ -140,10 +141,17 @@ class _Cutter:
     """Collects parts of one kind until they are a window."""
 
     def __init__(
-        self, kind: Kind, page_size: int, home: int | None, limit: Callable[[], int], step: int
+        self,
+        kind: Kind,
+        page_size: int,
+        home: int | None,
+        of_file: bool,
+        limit: Callable[[], int],
+        step: int,
     ) -> None:
         self.parts: list[tuple[int, int]] = []
         self._home = home
+        self._of_file = of_file
         self._kind = kind
         self._page_size = page_size
         self._limit = limit
@@ -168,7 +176,8 @@ class _Cutter:
 
     def close(self) -> Window:
         """Return the window, and begin another one."""
-        window = Window(self._kind, self._page_size, tuple(self.parts), self._home)
+        parts = tuple(self.parts)
+        window = Window(self._kind, self._page_size, parts, self._home, self._of_file)
         self.parts = []
         self._held = 0
         self._most = self._limit()
