@@ -95,3 +95,20 @@ def take_turns(choices: npt.NDArray[np.bool_]) -> Index:
     nth = np.cumsum(choices, axis=1) == turn[:, None] + 1
     column: Index = np.argmax(nth & choices, axis=1)
     return column
+
+
+def alignment_of(addresses: Addresses) -> Addresses:
+    """Return the largest power of two that each address is a multiple of."""
+    aligned: Addresses = addresses & (~addresses + np.uint64(1))
+    return aligned
+
+
+def best_aligned(addresses: Addresses, grain: int) -> npt.NDArray[np.bool_]:
+    """Tell which of ascending addresses are the best aligned ones of their `grain` bytes."""
+    alignment = alignment_of(addresses)
+    piece = addresses // np.uint64(grain)
+    first_of_piece = np.flatnonzero(np.diff(piece, prepend=piece[:1] + np.uint64(1)))
+    best = np.maximum.reduceat(alignment, first_of_piece)
+    sizes = np.diff(np.append(first_of_piece, len(piece)))
+    chosen: npt.NDArray[np.bool_] = alignment == np.repeat(best, sizes)
+    return chosen

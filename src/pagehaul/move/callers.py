@@ -4,11 +4,13 @@
 import contextlib
 import ctypes
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 
 from pagehaul.move.batch import Batch
+from pagehaul.move.mappings import BASE_PAGE
 from pagehaul.move.outcome import Outcome
 from pagehaul.move.pace import Pace
 from pagehaul.move.relocate import Relocator
@@ -48,18 +50,30 @@ def relocate(
     """Move all windows of `work` by `threads` callers, as fast as `pace` lets them.
 
     `report` gets each window's outcome. Once the relocator's stop is set, the windows in progress
-    end and are reported; no others begin. Raises OSError of the first window that failed, once the
-    windows in progress have ended.
+    end and are reported; no others begin. Hugetlb pages of files are moved by one caller at a time:
+    the kernel unmaps them under a lock of the file, and leaves what another one has locked. Raises
+    OSError of the first window that failed, once the windows in progress have ended.
     """
 
     def paced(move: Callable[[], Outcome]) -> Callable[[], Outcome]:
         return move if pace is None else partial(pace.run, move, relocator.stop)
 
+    of_files = threading.Lock()
+
+    def move(window: Window) -> Outcome:
+        with of_files if window.of_file else contextlib.nullcontext():
+            return relocator.move_window(window)
+
+    def move_again(batch: Batch) -> Outcome:
+        # Nobody knows any more whether they are of a file: they may be busy because of that.
+        with of_files if batch.page_size > BASE_PAGE else contextlib.nullcontext():
+            return relocator.move_again(batch)
+
     def first(window: Window) -> Callable[[], Outcome]:
-        return paced(partial(relocator.move_window, window))
+        return paced(partial(move, window))
 
     def again(batch: Batch) -> Callable[[], Outcome]:
-        return paced(partial(relocator.move_again, batch))
+        return paced(partial(move_again, batch))
 
     try:
         with ThreadPoolExecutor(threads, thread_name_prefix="move") as pool:

@@ -10,9 +10,6 @@ folio's size one lies in the folio, so that the pass of that alignment moves it 
 pages are then found on their new node and skipped. Where only base pages were found, those of the
 next window are named at once, until a call refuses one.
 
-Hugetlb pages of a file are moved by one caller at a time: the kernel unmaps them under a lock of
-the file, and leaves what another caller finds locked.
-
 To ask where pages are takes the kernel a quarter of the time that one CPU needs to move them, and
 nobody helps with that. It is asked only where nothing else tells: before a move unless `locate`
 knows, or all pages of the mapping were on the one FROM node and no node is neither FROM nor TO;
@@ -21,18 +18,16 @@ says why a page stayed: the kernel leaves it unwritten when a list fails.
 """
 
 import errno
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from pagehaul.move.addrspace import Kind
-from pagehaul.move.batch import Batch, Busy, Index, take_turns
+from pagehaul.move.batch import Batch, Busy, Index, alignment_of, best_aligned, take_turns
 from pagehaul.move.calls import Calls
 from pagehaul.move.mappings import BASE_PAGE
 from pagehaul.move.movepages import UNWRITTEN, Addresses, PageMover, Status
@@ -69,7 +64,6 @@ class Relocator:
         self._vain: Counter[tuple[int, int]] = Counter()  # calls in a row that found no room
         self._busy = Busy()
         self._base_pages = False  # no larger folios were found where it was looked last
-        self._of_files = threading.Lock()  # held while hugetlb pages of files move
         self.stop = Stop(stop)
 
     def move_window(self, window: Window) -> Outcome:
@@ -78,8 +72,7 @@ class Relocator:
         After such an error, and after `stop`, nothing more is moved by this object. Pages that
         are busy are in no outcome until they are moved again or given up.
         """
-        with self._of_files if window.of_file else nullcontext():
-            outcome = self._unless_stopped(lambda: self._move_window(window))
+        outcome = self._unless_stopped(lambda: self._move_window(window))
         if window.kind is Kind.BASE and window.home is not None and self._plan.complete:
             # Nobody has looked at its pages: small holes between them look as if some had gone.
             outcome.gone = 0
@@ -92,9 +85,7 @@ class Relocator:
 
     def move_again(self, batch: Batch) -> Outcome:
         """Move what was busy, as move_window() does."""
-        # It is not known any more whether they are of a file: they may be busy because of that.
-        with self._of_files if batch.page_size > BASE_PAGE else nullcontext():
-            return self._unless_stopped(lambda: self._move_again(batch))
+        return self._unless_stopped(lambda: self._move_again(batch))
 
     def pause(self, seconds: float) -> None:
         """Wait, unless somebody stops this object."""
@@ -295,14 +286,8 @@ class Relocator:
 
     def _move_unknown_folios(self, batch: Batch, index: Index, node: int) -> None:
         """Move base pages that may belong to folios of any size; see the top of this file."""
-        addresses = batch.addresses[index]
-        alignment = addresses & (~addresses + np.uint64(1))
         # One page of each huge-page-sized piece goes first, and shows how large folios are here.
-        piece = addresses // np.uint64(self._plan.grain)
-        first_of_piece = np.flatnonzero(np.diff(piece, prepend=piece[:1] + np.uint64(1)))
-        best = np.maximum.reduceat(alignment, first_of_piece)
-        sizes = np.diff(np.append(first_of_piece, len(piece)))
-        heads = alignment == np.repeat(best, sizes)
+        heads = best_aligned(batch.addresses[index], self._plan.grain)
         self._move_each(batch, index[heads], node, self._plan.grain, sure=False)
         largest = self._largest_folio(batch, index[heads], node)
         rest = index[~heads]
@@ -311,9 +296,7 @@ class Relocator:
             self._move_each(batch, rest, node, BASE_PAGE)
             return
         rest = self._still_home(batch, rest)
-        addresses = batch.addresses[rest]
-        alignment = addresses & (~addresses + np.uint64(1))
-        alignment = np.minimum(alignment, np.uint64(largest))
+        alignment = np.minimum(alignment_of(batch.addresses[rest]), np.uint64(largest))
         size = largest
         while size >= BASE_PAGE:
             turn = rest[alignment == np.uint64(size)]
