@@ -109,15 +109,13 @@ class Relocator:
         addresses = window.addresses()
         home = self._home(window, addresses)
         outcome = Outcome()
-        if len(home) and not (home == home[0]).all():
-            # Holes, and what is where it should be, are not named.
-            leaving = is_one_of(home, self._plan.moving)
+        # Holes, and what is where it should be, are not named.
+        leaving = is_one_of(home, self._plan.moving)
+        if not leaving.any():
+            return outcome
+        if not leaving.all():
             addresses, home = addresses[leaving], home[leaving]
-        if not len(home):
-            return outcome
         node = self._plan.target_of_all(home, window.page_size)
-        if node == STAY:
-            return outcome
         at_once = self._may_name_all(window, len(addresses), node)
         if node is not None and at_once:
             now = self._name_all(addresses, node)

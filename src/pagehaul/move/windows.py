@@ -116,6 +116,10 @@ def window_bytes(total: int, threads: int) -> int:
     return max(_SMALLEST_WINDOW, min(_LARGEST_WINDOW, total // (4 * threads)))
 
 
+# What the parts of a window have in common: kind, page size, home, and if they are of a file.
+_Key = tuple[Kind, int, int | None, bool]
+
+
 def windows(
     process: Process, mappings: Iterable[Mapping], limit: Callable[[], int], grain: int
 ) -> Iterator[Window]:
@@ -124,12 +128,12 @@ def windows(
     A window is cut at multiples of `grain` (the size of a transparent huge page), so that no
     folio lies in two windows, which two threads would then try to move at the same time.
     """
-    cutters: dict[tuple[Kind, int, int | None, bool], _Cutter] = {}
+    cutters: dict[_Key, _Cutter] = {}
     for mapping in mappings:
         for regions in process.present(mapping):
             key = (regions.kind, regions.page_size, mapping.only_node, mapping.of_file)
             if key not in cutters:
-                cutters[key] = _Cutter(*key, limit, max(grain, regions.page_size))
+                cutters[key] = _Cutter(key, limit, max(grain, regions.page_size))
             for start, end in zip(regions.starts.tolist(), regions.ends.tolist(), strict=True):
                 yield from cutters[key].cut(start, end)
     for cutter in cutters.values():
@@ -140,20 +144,9 @@ def windows(
 class _Cutter:
     """Collects parts of one kind until they are a window."""
 
-    def __init__(
-        self,
-        kind: Kind,
-        page_size: int,
-        home: int | None,
-        of_file: bool,
-        limit: Callable[[], int],
-        step: int,
-    ) -> None:
+    def __init__(self, key: _Key, limit: Callable[[], int], step: int) -> None:
         self.parts: list[tuple[int, int]] = []
-        self._home = home
-        self._of_file = of_file
-        self._kind = kind
-        self._page_size = page_size
+        self._key = key
         self._limit = limit
         self._step = step
         self._held = 0  # bytes of the parts
@@ -176,8 +169,8 @@ class _Cutter:
 
     def close(self) -> Window:
         """Return the window, and begin another one."""
-        parts = tuple(self.parts)
-        window = Window(self._kind, self._page_size, parts, self._home, self._of_file)
+        kind, page_size, home, of_file = self._key
+        window = Window(kind, page_size, tuple(self.parts), home, of_file)
         self.parts = []
         self._held = 0
         self._most = self._limit()
