@@ -307,12 +307,12 @@ static struct both next_window(struct work *work)
 
 	pthread_mutex_lock(&work->lock);
 	if (work->search)
-		search_pages(work->search, work->window < work->most ? work->window : work->most,
-			     &both.base, &both.huge);
+		search_pages(work->search, work->window, &both.base, &both.huge);
 	else
 		take_again(work, &both);
-	if (work->window < work->most)
-		work->window *= GROWTH;
+	work->window *= GROWTH;
+	if (work->window > work->most)
+		work->window = work->most;
 	pthread_mutex_unlock(&work->lock);
 	return both;
 }
