@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What copies and travelling cache lines cost on the machine that is simulated. */
+/* What copies and cache lines cost on the machine that is simulated. */
 #include <string.h>
 
 #include "vtime.h"
@@ -32,20 +32,24 @@ static struct {
 	unsigned int owner;
 } lines[1 << LINE_BITS];
 
-static int node_of_address(uint64_t vaddr)
+static int node_of_memory(uint64_t paddr)
 {
-	uint64_t low = model.memory >= MOST_LOW ? SPLIT_LOW : MOST_LOW, offset;
+	uint64_t low = model.memory >= MOST_LOW ? SPLIT_LOW : MOST_LOW;
 	int node;
 
-	if (vaddr < DIRECT_MAP || vaddr >= DIRECT_MAP_END)
-		return NO_NODE;
-	offset = vaddr - DIRECT_MAP;
-	if (offset >= FOUR_GIB)
-		offset -= FOUR_GIB - low;
+	if (paddr >= FOUR_GIB)
+		paddr -= FOUR_GIB - low;
 	for (node = 0; node < model.nr_nodes; node++)
-		if (offset < model.node_end[node])
+		if (paddr < model.node_end[node])
 			return node;
 	return NO_NODE;
+}
+
+static int node_of_address(uint64_t vaddr)
+{
+	if (vaddr < DIRECT_MAP || vaddr >= DIRECT_MAP_END)
+		return NO_NODE;
+	return node_of_memory(vaddr - DIRECT_MAP);
 }
 
 static int node_of_cpu(const struct cpu *cpu)
@@ -53,9 +57,11 @@ static int node_of_cpu(const struct cpu *cpu)
 	return cpu->index / model.cpus_per_node;
 }
 
-static bool is_far(const struct cpu *cpu, int node)
+static enum place place_of(const struct cpu *cpu, int node)
 {
-	return node != NO_NODE && node != node_of_cpu(cpu);
+	if (node == NO_NODE || node == node_of_cpu(cpu))
+		return NEAR;
+	return node < model.cpu_nodes ? FAR : SLOW;
 }
 
 /*
@@ -76,10 +82,12 @@ static int64_t queue(int64_t *free_at, int64_t ps)
 /* Returns when a node has served @bytes more. */
 static int64_t serve(int node, uint64_t bytes)
 {
-	if (node == NO_NODE || !model.node_mb_s)
+	int64_t mb_s = node < model.cpu_nodes ? model.node_mb_s : model.slow_mb_s;
+
+	if (node == NO_NODE || !mb_s)
 		return 0;
 	/* A byte takes 1e6 ps at 1 MB/s. */
-	return queue(&node_free_at[node], bytes * 1000000 / model.node_mb_s);
+	return queue(&node_free_at[node], bytes * 1000000 / mb_s);
 }
 
 static uint64_t read_register(struct cpu *cpu, struct qemu_plugin_register *handle)
@@ -135,14 +143,13 @@ void copy_begins(unsigned int index, void *insn)
 		return;
 	now = cpu_now(cpu);
 	node = node_of_address(to);
-	cost = bytes * (is_far(cpu, node) ? model.copy_store_far_ps : model.copy_store_near_ps);
+	cost = bytes * model.copy_store_ps[place_of(cpu, node)];
 	done = serve(node, bytes);
 	if (site->loads) {
 		int64_t served;
 
 		node = node_of_address(read_register(cpu, cpu->rsi));
-		cost += bytes * (is_far(cpu, node) ? model.copy_load_far_ps :
-				 model.copy_load_near_ps);
+		cost += bytes * model.copy_load_ps[place_of(cpu, node)];
 		served = serve(node, bytes);
 		if (done < served)
 			done = served;
@@ -158,6 +165,24 @@ void copy_begins(unsigned int index, void *insn)
 		cost = done - now;
 	totals.copies += bytes;
 	cpu_spend(cpu, cost);
+}
+
+/*
+ * A program loads what it knows to be in no cache. It waits for the memory, the longer
+ * the more all CPUs want of that.
+ */
+void line_missed(unsigned int index, uint32_t info, uint64_t vaddr, void *data)
+{
+	struct qemu_plugin_hwaddr *memory = qemu_plugin_get_hwaddr(info, vaddr);
+	struct cpu *cpu = &cpus[index];
+	int64_t cost, waited;
+	int node;
+
+	(void)data;
+	node = memory ? node_of_memory(qemu_plugin_hwaddr_phys_addr(memory)) : NO_NODE;
+	cost = model.load_ns[place_of(cpu, node)] * PS_PER_NS;
+	waited = serve(node, 1 << LINE_SHIFT) - cpu_now(cpu);
+	cpu_spend(cpu, cost < waited ? waited : cost);
 }
 
 static int64_t line_ps(const struct cpu *cpu, unsigned int owner)

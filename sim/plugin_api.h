@@ -21,6 +21,7 @@ struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 struct qemu_plugin_scoreboard;
 struct qemu_plugin_register;
+struct qemu_plugin_hwaddr;
 
 typedef struct {
 	struct qemu_plugin_scoreboard *score;
@@ -75,6 +76,8 @@ uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 struct glib_array *qemu_plugin_get_registers(void);
 int qemu_plugin_read_register(struct qemu_plugin_register *handle, struct glib_array *into);
 bool qemu_plugin_read_memory_vaddr(uint64_t addr, struct glib_array *into, size_t len);
+struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(uint32_t info, uint64_t vaddr);
+uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *memory);
 struct glib_array *g_byte_array_new(void);
 struct glib_array *g_byte_array_set_size(struct glib_array *array, unsigned int len);
 

@@ -58,17 +58,35 @@ int qemu_plugin_read_register(struct qemu_plugin_register *handle, struct glib_a
 	return 8;
 }
 
+static uint64_t missed;
+
+struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(uint32_t info, uint64_t vaddr)
+{
+	(void)info;
+	missed = vaddr;
+	return (void *)&missed;
+}
+
+/* The memory of a process is at its own addresses here. */
+uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *memory)
+{
+	return *(const uint64_t *)memory;
+}
+
 static void reset(void)
 {
 	unsigned int i;
 
 	memset(&model, 0, sizeof(model));
-	model.copy_load_near_ps = 10;
-	model.copy_load_far_ps = 30;
-	model.copy_store_near_ps = 20;
-	model.copy_store_far_ps = 60;
+	model.copy_load_ps[NEAR] = 10;
+	model.copy_load_ps[FAR] = 30;
+	model.copy_load_ps[SLOW] = 100;
+	model.copy_store_ps[NEAR] = 20;
+	model.copy_store_ps[FAR] = 60;
+	model.copy_store_ps[SLOW] = 200;
 	model.instruction_ps = 500;
 	model.cpus_per_node = 2;
+	model.cpu_nodes = 2;
 	model.cache_cpus = 1;
 	model.nr_nodes = 2;
 	model.node_end[0] = 1024 * MB;
@@ -127,6 +145,10 @@ static void test_decode(void)
 		{ "xchg %eax,(%rdi)", LOCKED, 0, 2, { 0x87, 0x07 } },
 		{ "xchg %bx,%bx", PLAIN, 0, 3, { 0x66, 0x87, 0xdb } },
 		{ "mov with an immediate of 0xf0", PLAIN, 0, 5, { 0xb8, 0xf0, 0, 0, 0 } },
+		{ "cmp %ds:(%rdi),%rax", MISS, 0, 4, { 0x3e, 0x48, 0x3b, 0x07 } },
+		{ "cmp %ds:8(%r8),%r9", MISS, 0, 5, { 0x3e, 0x4d, 0x3b, 0x48, 8 } },
+		{ "cmp (%rdi),%rax", PLAIN, 0, 3, { 0x48, 0x3b, 0x07 } },
+		{ "cmp %rdi,%rax with a prefix", PLAIN, 0, 4, { 0x3e, 0x48, 0x3b, 0xc7 } },
 		{ "pause", PAUSE, 0, 2, { 0xf3, 0x90 } },
 		{ "nop", PLAIN, 0, 1, { 0x90 } },
 		{ "rep ret", PLAIN, 0, 2, { 0xf3, 0xc3 } },
@@ -196,6 +218,51 @@ static void test_node_cap(void)
 	      "the other node has its own");
 }
 
+static int64_t miss_ps(unsigned int cpu, uint64_t paddr)
+{
+	int64_t before = now[cpu];
+
+	line_missed(cpu, 0, paddr, NULL);
+	return now[cpu] - before;
+}
+
+/* Of three nodes the last one has no CPUs. */
+static void reset_slow(void)
+{
+	reset();
+	model.nr_nodes = 3;
+	model.node_end[2] = model.memory = 2560 * MB;
+	model.node_mb_s = 1000000;
+	model.load_ns[NEAR] = 100;
+	model.load_ns[FAR] = 150;
+	model.load_ns[SLOW] = 300;
+}
+
+static void test_slow_node(void)
+{
+	const struct copy_site movsq = { 7, 8, true, false }, stosq = { 8, 8, false, false };
+	const uint64_t near = DIRECT_MAP, slow = DIRECT_MAP + 2048 * MB;
+	int64_t first;
+
+	reset_slow();
+	check(copy_ps(0, &movsq, near, slow, 512) == 4096 * 210, "a copy to a node without CPUs");
+	check(copy_ps(2, &movsq, slow, near, 512) == 4096 * 160, "and one from there, to a far one");
+	reset_slow();
+	model.slow_mb_s = 2000;		/* 500 ps a byte */
+	first = copy_ps(0, &stosq, 0, slow, 512);
+	check(first == 4096 * 500, "it has a cap of its own");
+	check(copy_ps(1, &stosq, 0, slow + MB, 512) == 2 * first, "for all CPUs together");
+
+	reset_slow();
+	check(miss_ps(0, MB) == 100 * NS, "a load that no cache answers, near");
+	check(miss_ps(0, 1536 * MB) == 150 * NS, "far");
+	check(miss_ps(3, 1536 * MB) == 100 * NS, "which is near for the other node's CPU");
+	check(miss_ps(3, 2048 * MB) == 300 * NS, "and from the node without CPUs");
+	reset_slow();
+	model.slow_mb_s = 100;		/* 640 ns a line */
+	check(miss_ps(0, 2048 * MB) == 640 * NS, "which serves no more than its cap");
+}
+
 static void test_cache_cap(void)
 {
 	const struct copy_site movsq = { 5, 8, true, false };
@@ -251,6 +318,7 @@ int main(void)
 	test_decode();
 	test_copies();
 	test_node_cap();
+	test_slow_node();
 	test_cache_cap();
 	test_lines();
 	printf("1..%d\n", nr);

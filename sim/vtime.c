@@ -28,6 +28,7 @@ struct model model = {
 	.cache_cpus = 1,
 	.slice_ns = 1000,
 	.cpus_per_node = 1,
+	.cpu_nodes = MAX_NODES,
 };
 struct qemu_plugin_scoreboard *board;
 
@@ -40,11 +41,17 @@ static const struct {
 } options[] = {
 	{ "instruction_ps", &model.instruction_ps, 1 },
 	{ "pause_ns", &model.pause_ns, 0 },
-	{ "copy_load_near_ps", &model.copy_load_near_ps, 0 },
-	{ "copy_load_far_ps", &model.copy_load_far_ps, 0 },
-	{ "copy_store_near_ps", &model.copy_store_near_ps, 0 },
-	{ "copy_store_far_ps", &model.copy_store_far_ps, 0 },
+	{ "copy_load_near_ps", &model.copy_load_ps[NEAR], 0 },
+	{ "copy_load_far_ps", &model.copy_load_ps[FAR], 0 },
+	{ "copy_load_slow_ps", &model.copy_load_ps[SLOW], 0 },
+	{ "copy_store_near_ps", &model.copy_store_ps[NEAR], 0 },
+	{ "copy_store_far_ps", &model.copy_store_ps[FAR], 0 },
+	{ "copy_store_slow_ps", &model.copy_store_ps[SLOW], 0 },
+	{ "load_near_ns", &model.load_ns[NEAR], 0 },
+	{ "load_far_ns", &model.load_ns[FAR], 0 },
+	{ "load_slow_ns", &model.load_ns[SLOW], 0 },
 	{ "node_mb_s", &model.node_mb_s, 0 },
+	{ "slow_mb_s", &model.slow_mb_s, 0 },
 	{ "cache_mb_s", &model.cache_mb_s, 0 },
 	{ "line_cache_ns", &model.line_cache_ns, 0 },
 	{ "line_socket_ns", &model.line_socket_ns, 0 },
@@ -54,6 +61,7 @@ static const struct {
 	{ "wake_ns", &model.wake_ns, 0 },
 	{ "slice_ns", &model.slice_ns, 1 },
 	{ "cpus_per_node", &model.cpus_per_node, 1 },
+	{ "cpu_nodes", &model.cpu_nodes, 1 },
 };
 
 static bool parse_nodes(const char *text)
@@ -159,6 +167,7 @@ static void watch_copy(struct qemu_plugin_insn *insn, struct copy_site what)
 static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	const bool lines = model.line_cache_ns || model.line_socket_ns || model.line_far_ns;
+	const bool misses = model.load_ns[NEAR] || model.load_ns[FAR] || model.load_ns[SLOW];
 	const qemu_plugin_u64 ps = { board, 0 };
 	size_t n = qemu_plugin_tb_n_insns(tb), counted = n, i;
 	int64_t more = 0;
@@ -189,6 +198,12 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 				qemu_plugin_register_vcpu_mem_cb(insn, line_taken,
 								 QEMU_PLUGIN_CB_NO_REGS,
 								 QEMU_PLUGIN_MEM_W, line_site(pc));
+			break;
+		case MISS:
+			if (misses)
+				qemu_plugin_register_vcpu_mem_cb(insn, line_missed,
+								 QEMU_PLUGIN_CB_NO_REGS,
+								 QEMU_PLUGIN_MEM_R, NULL);
 			break;
 		case MARK:
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, mark_reached,

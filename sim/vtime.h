@@ -68,15 +68,18 @@ struct cpu {
  */
 #define DEVICE_SPEED	16
 
+/* Where memory is for a CPU: on its own node, on that of others, on one without CPUs. */
+enum place { NEAR, FAR, SLOW, NR_PLACES };
+
 /* The machine that is simulated; see machines/ for the meaning. */
 struct model {
 	int64_t instruction_ps;
 	int64_t pause_ns;
-	int64_t copy_load_near_ps;
-	int64_t copy_load_far_ps;
-	int64_t copy_store_near_ps;
-	int64_t copy_store_far_ps;
+	int64_t copy_load_ps[NR_PLACES];
+	int64_t copy_store_ps[NR_PLACES];
+	int64_t load_ns[NR_PLACES];
 	int64_t node_mb_s;
+	int64_t slow_mb_s;
 	int64_t cache_mb_s;
 	int64_t line_cache_ns;
 	int64_t line_socket_ns;
@@ -86,6 +89,7 @@ struct model {
 	int64_t wake_ns;
 	int64_t slice_ns;
 	int64_t cpus_per_node;
+	int64_t cpu_nodes;	/* those with CPUs, which come first */
 	uint64_t memcpy_start;	/* the kernel's own loop, whose instructions are not counted */
 	uint64_t memcpy_end;
 	int nr_nodes;
@@ -134,10 +138,11 @@ void cpu_resumes(qemu_plugin_id_t id, unsigned int index);
 /* machine.c: what things cost */
 void copy_begins(unsigned int index, void *insn);
 void line_taken(unsigned int index, uint32_t info, uint64_t vaddr, void *site);
+void line_missed(unsigned int index, uint32_t info, uint64_t vaddr, void *data);
 
 /* decode.c: which instructions matter */
 struct decoded {
-	enum { PLAIN, COPY, FILL, LOCKED, PAUSE, MARK } kind;
+	enum { PLAIN, COPY, FILL, LOCKED, MISS, PAUSE, MARK } kind;
 	unsigned int width;	/* bytes of one step of COPY and FILL */
 	unsigned int mark;	/* number of MARK */
 };

@@ -12,6 +12,8 @@ GOOD = 'title = "a machine"\nabout = "for a test"\n' + "".join(
     f'[parameters.{name}]\nvalue = {number}\nsource = "of {name}"\n'
     for number, name in enumerate(models.PARAMETERS, start=1)
 )
+# The lines in it that have these two.
+SLICE, IPI = (f"value = {models.PARAMETERS.index(name) + 1}" for name in ("slice_ns", "ipi_ns"))
 
 
 @pytest.fixture
@@ -22,14 +24,16 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_those_that_are_promised_are_there() -> None:
     assert models.names()[0] == models.DEFAULT
-    assert {"epyc-zen3", "grace", "plain"} <= set(models.names())
+    assert {"cxl", "epyc-zen3", "grace", "plain"} <= set(models.names())
 
 
 @pytest.mark.parametrize("name", models.names())
 def test_every_model_is_right(name: str) -> None:
     model = models.load(name)
     assert model.name == name and model.parameters().keys() == model.sources.keys()
-    assert model.copy_load_near_ps <= model.copy_load_far_ps
+    assert model.copy_load_near_ps <= model.copy_load_far_ps <= model.copy_load_slow_ps
+    assert model.load_near_ns <= model.load_far_ns <= model.load_slow_ns
+    assert model.slow_mb_s <= model.node_mb_s
     assert model.line_cache_ns <= model.line_socket_ns <= model.line_far_ns
 
 
@@ -40,6 +44,14 @@ def test_plain_costs_nothing_but_instructions_and_copies() -> None:
     # A CPU copies 10 GB/s, wherever the memory is.
     assert model.copy_load_near_ps + model.copy_store_far_ps == 100
     assert model.copy_load_far_ps + model.copy_store_near_ps == 100
+
+
+def test_cxl_is_plain_but_for_memory() -> None:
+    plain, cxl = (models.load(name).parameters() for name in ("plain", "cxl"))
+    changed = {name for name in models.PARAMETERS if plain[name] != cxl[name]}
+    loads = {"load_near_ns", "load_far_ns", "load_slow_ns"}
+    slow = {"copy_load_slow_ps", "copy_store_slow_ps"}
+    assert changed == loads | slow | {"node_mb_s", "slow_mb_s"}
 
 
 def test_a_file_is_read(directory: Path) -> None:
@@ -66,20 +78,20 @@ def test_unknown_model_is_an_error_that_names_the_others(directory: Path) -> Non
         ('title = "a machine"', 'title = "a machine"\nwidth = 3', "unknown entry 'width'"),
         ("[parameters.ipi_ns]", "[parameters.ipi]", "unknown parameter 'ipi'"),
         (
-            '[parameters.slice_ns]\nvalue = 21\nsource = "of slice_ns"\n',
+            f'[parameters.slice_ns]\n{SLICE}\nsource = "of slice_ns"\n',
             "",
             "parameter 'slice_ns' is missing",
         ),
         ('source = "of ipi_ns"', "", "parameter 'ipi_ns' has no source"),
         ('source = "of ipi_ns"', 'source = ""', "parameter 'ipi_ns' has no source"),
-        ("value = 21", 'value = "17"', "'slice_ns': '17' is not a whole number of 1 or more"),
-        ("value = 21", "value = 0", "'slice_ns': 0 is not a whole number of 1 or more"),
-        ("value = 21", "value = true", "'slice_ns': True is not a whole number"),
-        ("value = 21", "value = 1.5", "'slice_ns': 1.5 is not a whole number"),
-        ("value = 21", "", "'slice_ns': None is not a whole number"),
-        ("value = 13\n", "value = -1\n", "'ipi_ns': -1 is not a whole number of 0 or more"),
-        ("value = 21", "value = 17\nunit = 1", "'slice_ns': unknown entry 'unit'"),
-        ("value = 21", "value =", "not a model: "),
+        (SLICE, 'value = "17"', "'slice_ns': '17' is not a whole number of 1 or more"),
+        (SLICE, "value = 0", "'slice_ns': 0 is not a whole number of 1 or more"),
+        (SLICE, "value = true", "'slice_ns': True is not a whole number"),
+        (SLICE, "value = 1.5", "'slice_ns': 1.5 is not a whole number"),
+        (SLICE, "", "'slice_ns': None is not a whole number"),
+        (f"{IPI}\n", "value = -1\n", "'ipi_ns': -1 is not a whole number of 0 or more"),
+        (SLICE, "value = 17\nunit = 1", "'slice_ns': unknown entry 'unit'"),
+        (SLICE, "value =", "not a model: "),
     ],
 )
 def test_wrong_file_is_one_clear_line(directory: Path, old: str, new: str, message: str) -> None:

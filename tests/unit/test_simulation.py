@@ -57,11 +57,12 @@ def test_the_plugin_is_told_of_model_and_machine(
     guest = Guest(cpus=8, memory_only_nodes=1, memory_mb=3072, model=grace, profile=Path("/p"))
     told = plugin_options(simulator, kernel, guest)
     assert told["cpus_per_node"] == "4" and told["node_mb"] == "1024:1024:1024"
+    assert told["cpu_nodes"] == "2"
     assert told["report"] == "/r,1.json" and told["profile"] == "/p"
     assert "memcpy" not in told and "device_cpus" not in told
     # How fast DMA is, its driver knows in the guest.
     assert [name for name in told if name.startswith("channel")] == []
-    for name in ("instruction_ps", "line_far_ns", "ipi_ns", "slice_ns"):
+    for name in ("instruction_ps", "line_far_ns", "load_slow_ns", "slow_mb_s", "slice_ns"):
         assert told[name] == str(getattr(grace, name))
     assert "profile" not in plugin_options(simulator, kernel, replace(guest, profile=None))
 

@@ -38,17 +38,19 @@ class Model:
     """What takes how long on a machine.
 
     instruction_ps is for an instruction, pause_ns what `pause` takes besides, in loops that wait.
-    copy_*_ps are for a byte that a copy or a fill loads or stores, near on a node of the CPU's own,
-    far on another. node_mb_s is the most that all CPUs together load and store on a node,
-    cache_mb_s the most that the CPUs of a last-level cache copy together, 0 for no limit. A node
-    has node_caches of these; a guest with fewer CPUs than the machine has fewer for each. line_*_ns
-    are for a cache line that a lock-prefixed instruction takes and another CPU took last: one with
-    the same last-level cache, one of the same node, one of another. ipi_ns is for an interrupt from
-    CPU to CPU, wake_ns for an idle CPU to wake up. channel_mb_s is the speed of a DMA channel, and
-    channel_ns what a transfer takes it besides; channel_group of them share channel_group_mb_s, all
-    together channels_mb_s, 0 for no limit. channel_page_ns is what the published channels took
-    besides for each base page of a small folio: `validation` alone has it. slice_ns is the longest
-    that a CPU runs ahead of the others.
+    copy_*_ps are for a byte that a copy or a fill loads or stores: near on a node of the CPU's own,
+    far on another with CPUs, slow on one without. load_*_ns are for a load of which a program says
+    that no cache answers it (bench/mark.h). node_mb_s is the most that all CPUs together load and
+    store so on a node, slow_mb_s on one without CPUs, cache_mb_s the most that the CPUs of a
+    last-level cache copy together, 0 for no limit. A node has node_caches of these; a guest with
+    fewer CPUs than the machine has fewer for each. line_*_ns are for a cache line that a
+    lock-prefixed instruction takes and another CPU took last: one with the same last-level cache,
+    one of the same node, one of another. ipi_ns is for an interrupt from CPU to CPU, wake_ns for an
+    idle CPU to wake up. channel_mb_s is the speed of a DMA channel, and channel_ns what a transfer
+    takes it besides; channel_group of them share channel_group_mb_s, all together channels_mb_s, 0
+    for no limit. channel_page_ns is what the published channels took besides for each base page of
+    a small folio: `validation` alone has it. slice_ns is the longest that a CPU runs ahead of the
+    others.
     """
 
     name: str
@@ -58,9 +60,15 @@ class Model:
     pause_ns: int
     copy_load_near_ps: int
     copy_load_far_ps: int
+    copy_load_slow_ps: int
     copy_store_near_ps: int
     copy_store_far_ps: int
+    copy_store_slow_ps: int
+    load_near_ns: int
+    load_far_ns: int
+    load_slow_ns: int
     node_mb_s: int
+    slow_mb_s: int
     cache_mb_s: int
     line_cache_ns: int
     line_socket_ns: int
