@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The simulator keeps its promise: a busy host measures what an idle one does."""
+"""The simulator keeps its promises: figures repeat on a busy host, and slow memory is slow."""
 
+import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,9 +13,14 @@ from pagehaul.bench.machines import setup
 from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.measuring import measure
 from pagehaul.bench.row import Results, Row
+from pagehaul.guest import cprogs, models
+from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
+from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
+from pagehaul.paths import REPO
 from pagehaul.suites.outcomes import Outcome, failed, verdict
+from pagehaul.suites.programs import Program, flat, run_programs
 from pagehaul.suites.suite import Subject, Suite
 from pagehaul.ui import kill_group
 
@@ -25,6 +31,8 @@ MOST_FORCED = 0.001
 # A model in which lines travel and memory has a limit, and enough CPUs to get in each other's way.
 _MODEL = "epyc-zen3"
 _CPUS = 4
+# One whose node without CPUs is slow.
+_SLOW_MODEL = "cxl"
 _HOGS = ("stress-ng", "--cpu", "4")
 
 _SHAPES = (Shape(4, 4096), Shape(2048, 32))
@@ -71,7 +79,23 @@ def _work(subject: Subject) -> list[Outcome]:
     first = _measure(subject.base)
     with _busy_host():
         second = _measure(subject.base)
-    return [*check_rows(first.rows, second.rows), check_forced(first), check_forced(second)]
+    return [
+        *check_rows(first.rows, second.rows),
+        check_forced(first),
+        check_forced(second),
+        *_check_memory(subject),
+    ]
+
+
+def _check_memory(subject: Subject) -> list[Outcome]:
+    """Return tests of what a load takes that no cache has, from a node with CPUs and without."""
+    model = models.load(_SLOW_MODEL)
+    guest = Guest(cpus=2, nodes=1, memory_only_nodes=1, memory_mb=1024, model=model)
+    program = cprogs.build_static(REPO / "tests/guest") / "slowload"
+    command = shlex.join([str(program), str(model.load_near_ns), str(model.load_slow_ns)])
+    kernel = build.build("pagehaul", subject.base)
+    found = run_programs(subject.suite, kernel, guest, [Program("memory", command)])
+    return flat(found, kernel)
 
 
 def check_rows(first: Sequence[Row], second: Sequence[Row]) -> list[Outcome]:
