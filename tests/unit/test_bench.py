@@ -882,15 +882,18 @@ def movebench() -> str:
     return str(cprogs.build_static(REPO / "bench") / "movebench")
 
 
-def test_other_sources_have_programs_of_their_own(tmp_path: Path, cache: Path) -> None:
+@pytest.mark.parametrize("name", ["says.sh", "../other.sh"])
+def test_other_sources_have_programs_of_their_own(tmp_path: Path, cache: Path, name: str) -> None:
     for clone in ("a", "b"):
         directory = tmp_path / clone / "says"
         directory.mkdir(parents=True)
-        source = directory / "says.sh"
+        (directory / "main.c").write_text('#include "../other.sh"\n')
+        (directory / "../other.sh").write_text("")
+        source = directory / name
         source.write_text(f"echo {clone}\n")
         # As old as any: make sees no difference.
         os.utime(source, (1, 1))
-        (directory / "Makefile").write_text("$(O)/says: says.sh\n\tcp $< $@\n")
+        (directory / "Makefile").write_text(f"$(O)/says: {name}\n\tcp $< $@\n")
         program = cprogs.build_static(directory) / "says"
         assert program.read_text() == f"echo {clone}\n"
 

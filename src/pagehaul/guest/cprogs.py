@@ -2,6 +2,7 @@
 """Builds the static C programs that run in a guest, or on a real machine."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from pagehaul.paths import REPO, cache_dir, log_dir
 
 # Seconds that a directory of small programs may take to compile on a busy machine.
 _TIMEOUT_S = 300.0
+
+_INCLUDED = re.compile(rb'^#include "(\.\./[^"]+)"', re.M)
 
 
 def build_static(directory: Path) -> Path:
@@ -41,9 +44,13 @@ def build_static(directory: Path) -> Path:
 
 
 def _digest(directory: Path) -> str:
-    """Return a short hash of the files of a directory."""
+    """Return a short hash of the files of a directory, and of what they include of others."""
     found = hashlib.sha256()
-    for file in sorted(path for path in directory.iterdir() if path.is_file()):
+    files = {path for path in directory.iterdir() if path.is_file()}
+    for file in tuple(files):
+        for name in _INCLUDED.findall(file.read_bytes()):
+            files.add((directory / name.decode()).resolve())
+    for file in sorted(files):
         content = file.read_bytes()
         found.update(f"{file.name} {len(content)}\0".encode() + content)
     return found.hexdigest()[:12]
