@@ -79,6 +79,11 @@ static int64_t queue(int64_t *free_at, int64_t ps)
 	return *free_at;
 }
 
+static int64_t longer(int64_t one, int64_t other)
+{
+	return one < other ? other : one;
+}
+
 /* Returns when a node has served @bytes more. */
 static int64_t serve(int node, uint64_t bytes)
 {
@@ -146,25 +151,15 @@ void copy_begins(unsigned int index, void *insn)
 	cost = bytes * model.copy_store_ps[place_of(cpu, node)];
 	done = serve(node, bytes);
 	if (site->loads) {
-		int64_t served;
-
 		node = node_of_address(read_register(cpu, cpu->rsi));
 		cost += bytes * model.copy_load_ps[place_of(cpu, node)];
-		served = serve(node, bytes);
-		if (done < served)
-			done = served;
+		done = longer(done, serve(node, bytes));
 	}
-	if (model.cache_mb_s) {
-		int64_t served = queue(&cache_free_at[cpu->index / model.cache_cpus],
-				       bytes * 1000000 / model.cache_mb_s);
-
-		if (done < served)
-			done = served;
-	}
-	if (cost < done - now)
-		cost = done - now;
+	if (model.cache_mb_s)
+		done = longer(done, queue(&cache_free_at[cpu->index / model.cache_cpus],
+					  bytes * 1000000 / model.cache_mb_s));
 	totals.copies += bytes;
-	cpu_spend(cpu, cost);
+	cpu_spend(cpu, longer(cost, done - now));
 }
 
 /*
@@ -175,14 +170,13 @@ void line_missed(unsigned int index, uint32_t info, uint64_t vaddr, void *data)
 {
 	struct qemu_plugin_hwaddr *memory = qemu_plugin_get_hwaddr(info, vaddr);
 	struct cpu *cpu = &cpus[index];
-	int64_t cost, waited;
+	int64_t cost;
 	int node;
 
 	(void)data;
 	node = memory ? node_of_memory(qemu_plugin_hwaddr_phys_addr(memory)) : NO_NODE;
 	cost = model.load_ns[place_of(cpu, node)] * PS_PER_NS;
-	waited = serve(node, 1 << LINE_SHIFT) - cpu_now(cpu);
-	cpu_spend(cpu, cost < waited ? waited : cost);
+	cpu_spend(cpu, longer(cost, serve(node, 1 << LINE_SHIFT) - cpu_now(cpu)));
 }
 
 static int64_t line_ps(const struct cpu *cpu, unsigned int owner)
@@ -204,7 +198,7 @@ void line_taken(unsigned int index, uint32_t info, uint64_t vaddr, void *data)
 	unsigned int at = line * 0x9e3779b97f4a7c15ULL >> (64 - LINE_BITS);
 	struct line_site *site = data;
 	struct cpu *cpu = &cpus[index];
-	int64_t cost, waited;
+	int64_t cost;
 
 	(void)info;
 	/*
@@ -215,9 +209,7 @@ void line_taken(unsigned int index, uint32_t info, uint64_t vaddr, void *data)
 		return;
 	if (lines[at].line == line && lines[at].owner != index) {
 		cost = line_ps(cpu, lines[at].owner);
-		waited = queue(&lines[at].free_at, cost) - cpu_now(cpu);
-		if (cost < waited)
-			cost = waited;
+		cost = longer(cost, queue(&lines[at].free_at, cost) - cpu_now(cpu));
 		totals.transfers++;
 		if (in_section) {
 			site->transfers++;

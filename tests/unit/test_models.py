@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pagehaul.errors import PagehaulError
-from pagehaul.guest import models
+from pagehaul.guest import models, qemu_options
+from pagehaul.guest.machine import Guest
 
 GOOD = 'title = "a machine"\nabout = "for a test"\n' + "".join(
     f'[parameters.{name}]\nvalue = {number}\nsource = "of {name}"\n'
@@ -54,6 +55,22 @@ def test_cxl_is_plain_but_for_memory() -> None:
     loads = {"load_near_ns", "load_far_ns", "load_slow_ns"}
     slow = {"copy_load_slow_ps", "copy_store_slow_ps"}
     assert changed == loads | slow | {"node_mb_s", "slow_mb_s"}
+
+
+def test_cxl_is_what_the_firmware_tells_the_kernel() -> None:
+    model = models.load("cxl")
+    options = qemu_options.machine(Guest(cpus=2, nodes=1, memory_only_nodes=1, model=model))
+    told = {
+        (word.split("target=")[1][0], word.split(",")[-1])
+        for word in options
+        if word.startswith("hmat-lb,")
+    }
+    assert told == {
+        ("0", f"latency={model.load_near_ns}"),
+        ("0", f"bandwidth={model.node_mb_s // 1000}G"),
+        ("1", f"latency={model.load_slow_ns}"),
+        ("1", f"bandwidth={model.slow_mb_s // 1000}G"),
+    }
 
 
 def test_a_file_is_read(directory: Path) -> None:

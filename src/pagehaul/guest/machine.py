@@ -107,12 +107,16 @@ class Guest:
         bounds = [-(-self.cpus * node // self.nodes) for node in range(self.nodes + 1)]
         return [range(low, high) for low, high in itertools.pairwise(bounds)]
 
+    def nodes_with_cpus(self) -> list[int]:
+        """Nodes that have CPUs: all that may, but where there are more of these than CPUs."""
+        return [node for node, cpus in enumerate(self.node_cpus()) if cpus]
+
     def default_topology(self) -> str:
         """Tail of qemu's -smp: a socket a node, so that no two nodes share a cache.
 
         A model's sockets have a die for each last-level cache, or as many as divide their CPUs.
         """
-        sockets = sum(1 for cpus in self.node_cpus() if cpus)
+        sockets = len(self.nodes_with_cpus())
         if self.cpus % sockets:
             sockets = self.cpus
         cores = self.cpus // sockets

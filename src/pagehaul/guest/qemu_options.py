@@ -71,8 +71,7 @@ def _modules(guest: Guest) -> list[str]:
 def _performance(guest: Guest) -> list[str]:
     """Qemu's options for the tables (HMAT) by which the kernel puts memory into tiers."""
     options = ["-machine", "hmat=on"]
-    with_cpus = [node for node, cpus in enumerate(guest.node_cpus()) if cpus]
-    for initiator in with_cpus:
+    for initiator in guest.nodes_with_cpus():
         for target in range(guest.nodes + guest.memory_only_nodes):
             slow = target >= guest.nodes
             described = f"hmat-lb,initiator={initiator},target={target},hierarchy=memory"

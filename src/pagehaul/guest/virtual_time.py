@@ -77,7 +77,7 @@ class Simulator:
             name: value for name, value in model.parameters().items() if name not in _OF_THE_GUEST
         }
         values["cpus_per_node"] = _cpus_per_node(guest)
-        values["cpu_nodes"] = sum(1 for cpus in guest.node_cpus() if cpus)
+        values["cpu_nodes"] = len(guest.nodes_with_cpus())
         values["cache_cpus"] = guest.cache_cpus()
         values["node_mb"] = ":".join(map(str, guest.node_memory_mb()))
         if (loop := _memcpy(kernel)) is not None:
