@@ -2,8 +2,10 @@
 /* The kernel's knobs, as a cell wants them. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "knobs.h"
@@ -54,7 +56,39 @@ static const char *knob_dir(const char **name)
 	return MIGRATE_COPY_DIR;
 }
 
-/* Sets @nr knobs, each "NAME=VALUE". */
+struct nice {
+	int value;
+	int nr_threads;
+};
+
+static void renice(const char *pid, void *arg)
+{
+	struct nice *nice = arg;
+
+	if (setpriority(PRIO_PROCESS, atoi(pid), nice->value) == 0)
+		nice->nr_threads++;
+}
+
+/* @knob is NICE_PREFIX "NAME=VALUE", of the kernel threads whose names begin so. */
+static bool set_nice(const char *knob)
+{
+	const char *setting = knob + strlen(NICE_PREFIX), *equals = strchr(setting, '=');
+	struct nice nice = { .value = atoi(equals + 1) };
+	char name[32];
+
+	snprintf(name, sizeof(name), "%.*s", (int)(equals - setting), setting);
+	each_kernel_thread(name, renice, &nice);
+	if (!nice.nr_threads)
+		fail("there is no kernel thread %s to renice", name);
+	return nice.nr_threads;
+}
+
+static bool is_nice(const char *knob)
+{
+	return !strncmp(knob, NICE_PREFIX, strlen(NICE_PREFIX));
+}
+
+/* Sets @nr knobs, each "NAME=VALUE"; nice values last, as other knobs start the threads. */
 bool set_knobs(const char *const *knobs, int nr)
 {
 	for (int i = 0; i < nr; i++) {
@@ -62,6 +96,8 @@ bool set_knobs(const char *const *knobs, int nr)
 		const char *equals = strchr(name, '=');
 		char path[256];
 
+		if (is_nice(name))
+			continue;
 		if (!strcmp(dir, DEBUG_DIR) && access(DEBUG_DIR, F_OK) < 0)
 			mount("debugfs", DEBUGFS, "debugfs", 0, NULL);
 		snprintf(path, sizeof(path), "%s/%.*s", dir, (int)(equals - name), name);
@@ -73,5 +109,8 @@ bool set_knobs(const char *const *knobs, int nr)
 		if (!have_all(path, equals + 1))
 			return false;
 	}
+	for (int i = 0; i < nr; i++)
+		if (is_nice(knobs[i]) && !set_nice(knobs[i]))
+			return false;
 	return true;
 }

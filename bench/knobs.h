@@ -16,6 +16,8 @@
 #define MODULE_PREFIX		"module."
 #define MODULE_DIR		"/sys/module"
 #define DEBUG_PREFIX		"debug."
+/* One that begins so is the nice value of kernel threads: they are to end with the cell. */
+#define NICE_PREFIX		"nice."
 #define DEBUGFS			"/sys/kernel/debug"
 #define DEBUG_DIR		DEBUGFS "/migrate_copy"
 

@@ -293,13 +293,15 @@ static bool run_cell(const struct cell *cell)
 		end_remaps();
 	ready = !failed() && provide(cell);
 	nr_memory_settings = nr_settings;
-	if (ready && set_knobs(cell->knobs, cell->nr_knobs)) {
+	if (ready && set_knobs(cell->knobs, cell->nr_knobs) &&
+	    (!cell->helpers_chosen || choose_helpers(cell->helpers))) {
 		ready = !cell->warmups || repeat(cell, false, &outcome);
 		while (ready && !stop && outcome.nr_samples < cell->reps)
 			ready = repeat(cell, true, &outcome);
 		if (ready && !stop && !cell->reason)
 			check_backing();
 	}
+	leave_helpers();
 	restore_sysfs(nr_memory_settings);
 	if (stop)
 		fail("interrupted");

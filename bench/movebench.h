@@ -34,6 +34,9 @@ struct cell {
 	unsigned long meters[MAX_METERS];	/* 0: not measured */
 	bool remaps;
 	const struct reason *reason;	/* NULL: move_pages(2) is called */
+	bool one_way;			/* memory is faulted in again for every move */
+	bool helpers_chosen;		/* only CPUs of this node help: */
+	unsigned long helpers;
 	bool hugetlb;
 	const char *knobs[MAX_KNOBS];
 	int nr_knobs;
@@ -97,6 +100,10 @@ const struct reason *find_reason(const char *name);
 bool prepare_reason(const struct cell *cell);
 void clean_up_reason(void);
 uint64_t move_by_reason(const struct cell *cell, uint64_t *pages);
+
+/* helpers.c */
+bool choose_helpers(unsigned long node);
+void leave_helpers(void);
 
 /* touch.c */
 void start_touching(unsigned long period_us, struct waits *waits);

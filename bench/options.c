@@ -30,12 +30,16 @@ static void usage(FILE *file)
 	      "  -c, --callers N      threads that each move a part, all at once (1)\n"
 	      "  -f, --from NODE      node the memory starts on (0)\n"
 	      "  -t, --to NODE        node it moves to (1)\n"
+	      "  -1, --one-way        every move goes from the one to the other\n"
+	      "  -N, --helpers NODE   CPUs that help are those of this node: a cpuset has them and\n"
+	      "                       that of the first caller\n"
 	      "  -H, --hugetlb        hugetlb pages, not transparent ones\n"
 	      "  -k, --knob NAME=VAL  write VAL to " MIGRATE_COPY_DIR "/NAME for this cell;\n"
 	      "                       may be repeated; an error on a kernel without it;\n"
 	      "                       " SYSCTL_PREFIX "NAME is " SYSCTL_DIR "/NAME,\n"
-	      "                       " MODULE_PREFIX "NAME is " MODULE_DIR "/NAME, and\n"
-	      "                       " DEBUG_PREFIX "NAME is " DEBUG_DIR "/NAME\n"
+	      "                       " MODULE_PREFIX "NAME is " MODULE_DIR "/NAME,\n"
+	      "                       " DEBUG_PREFIX "NAME is " DEBUG_DIR "/NAME,\n"
+	      "                       " NICE_PREFIX "NAME is the nice value of kernel threads NAME\n"
 	      "  -S, --seed N         seed of the pattern (1)\n"
 	      "  -x, --touch US       a thread reads a page of the memory every US microseconds\n"
 	      "                       while it moves; tell how long the reads take (0: none)\n"
@@ -69,6 +73,8 @@ static const struct option own_options[] = {
 	{ "callers", required_argument, NULL, 'c' },
 	{ "from", required_argument, NULL, 'f' },
 	{ "to", required_argument, NULL, 't' },
+	{ "one-way", no_argument, NULL, '1' },
+	{ "helpers", required_argument, NULL, 'N' },
 	{ "hugetlb", no_argument, NULL, 'H' },
 	{ "knob", required_argument, NULL, 'k' },
 	{ "seed", required_argument, NULL, 'S' },
@@ -79,7 +85,7 @@ static const struct option own_options[] = {
 	{ "help", no_argument, NULL, 'h' },
 };
 
-#define OWN_LETTERS	"p:T:ol:s:n:r:W:a:w:c:f:t:Hk:S:x:R:g:mh"
+#define OWN_LETTERS	"p:T:ol:s:n:r:W:a:w:c:f:t:1N:Hk:S:x:R:g:mh"
 #define NR_OWN		(sizeof(own_options) / sizeof(own_options[0]))
 #define FIRST_METER	256
 
@@ -171,6 +177,13 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 			break;
 		case 't':
 			cell->to = parse_number(optarg, 0, 1023);
+			break;
+		case '1':
+			cell->one_way = true;
+			break;
+		case 'N':
+			cell->helpers_chosen = true;
+			cell->helpers = parse_number(optarg, 0, 1023);
 			break;
 		case 'H':
 			cell->hugetlb = true;

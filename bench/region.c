@@ -405,17 +405,17 @@ bool make_region(const struct cell *cell)
 }
 
 /*
- * Whether every move needs memory that was just faulted in. So it does where it
- * ends up somewhere for a reason of the kernel's, and where its folios are
- * mapped by PTEs: unmapping such a folio page by page marks it partially
- * mapped, 6.12 hands the mark to its destination, and the next migration splits
- * it, so that it can be moved as a large folio only once.
+ * Whether every move needs memory that was just faulted in. So it does where all
+ * moves go one way, where it ends up somewhere for a reason of the kernel's, and
+ * where its folios are mapped by PTEs: unmapping such a folio page by page marks it
+ * partially mapped, 6.12 hands the mark to its destination, and the next migration
+ * splits it, so that it can be moved as a large folio only once.
  */
 bool moves_only_once(const struct cell *cell)
 {
 	char text[64];
 
-	if (cell->reason)
+	if (cell->reason || cell->one_way)
 		return true;
 	if (cell->hugetlb || cell->folio_kb == BASE_KB ||
 	    read_text(THP_DIR "/hpage_pmd_size", text, sizeof(text)) < 0)

@@ -3,15 +3,16 @@
 
 import os
 import stat
-import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from pagehaul import paths
+from pagehaul.guest import qemu
 from pagehaul.kernel import bases, series
 from pagehaul.kernel.series import Patch, Series
 
@@ -125,7 +126,7 @@ class Content:
         ]
         names = sorted({"1"} | {path.stem for path in self.diffs.glob("*.diff")})
         patches = [Patch(name, "share", tuple(files if name == "1" else ())) for name in names]
-        return Series({"share": "All of it"}, tuple(patches))
+        return Series({"share": "All of it"}, tuple(patches), self.overlay.parent)
 
     def now(self) -> series.Content:
         """Return what is there now, as for tree.prepare()."""
@@ -141,7 +142,6 @@ def content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Content:
     found.overlay.mkdir()
     found.diffs.mkdir(parents=True)
     monkeypatch.setattr(bases, "get", lambda name=bases.DEFAULT: base)
-    monkeypatch.setattr(series, "OVERLAY", found.overlay)
     monkeypatch.setattr(series, "load", found.load)
     return found
 
@@ -162,6 +162,16 @@ def fake_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
     return make
 
 
+@pytest.fixture(autouse=True)
+def new_qemu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the QEMU in PATH, which may be a script, for one that will do; fetch none."""
+
+    def ensure(command: str = qemu.COMMAND, oldest: tuple[int, int] = qemu.OLDEST) -> qemu.Qemu:
+        return qemu.Qemu(Path(command), max(oldest, qemu.OLDEST))
+
+    monkeypatch.setattr(qemu, "ensure", ensure)
+
+
 @pytest.fixture
 def fake_guest(fake_command: Callable[[str, str], Path]) -> Callable[[str, str], Path]:
     """Put a guest that behaves as a script says in place of the command that boots one."""
@@ -172,10 +182,16 @@ def fake_guest(fake_command: Callable[[str, str], Path]) -> Callable[[str, str],
 def alive() -> Callable[[str], bool]:
     """Tells whether a process with that text in its command line stays."""
 
-    def look(pattern: str) -> bool:
+    def running(text: str) -> bool:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):  # it has ended
+                if text in path.read_text(errors="replace").replace("\0", " "):
+                    return True
+        return False
+
+    def look(text: str) -> bool:
         for _ in range(20):
-            found = subprocess.run(["pgrep", "--full", pattern], capture_output=True, check=False)
-            if found.returncode != 0:
+            if not running(text):
                 return False
             time.sleep(0.1)
         return True

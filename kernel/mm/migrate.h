@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the rest of mm/ needs of page migration: how folios get from the LRU to a list,
- * and how a request is begun by one function and ended by another.
+ * Page migration, for use in mm/ only: isolate folios from the LRU in batches,
+ * and begin a request in one function and end it in another.
  */
 #ifndef _MM_MIGRATE_H
 #define _MM_MIGRATE_H
@@ -14,19 +14,21 @@ struct migrate_copy_team;
 
 void folios_del_lru(struct folio_batch *fbatch);
 
-/* Folios on their way from the LRU to a list; their lists are locked for many. */
+/* Isolates folios in batches, to take the LRU lock once for many of them. */
 struct folio_isolation {
-	struct list_head *folios;	/* Where they go */
-	struct folio_batch lru;		/* Ours, but on the LRU yet */
+	struct list_head *folios;	/* Isolated folios */
+	enum lru_cache_drained drained;	/* For move_pages() */
+	struct folio_batch lru;		/* Isolated, but still on LRU lists */
 };
 
 static inline void folio_isolation_init(struct folio_isolation *iso, struct list_head *folios)
 {
 	iso->folios = folios;
+	iso->drained = LRU_CACHE_NOT_DRAINED;
 	folio_batch_init(&iso->lru);
 }
 
-/* All of them are on the list then. */
+/* Move the folios of the current batch to iso->folios. */
 static inline void folio_isolation_finish(struct folio_isolation *iso)
 {
 	folios_del_lru(&iso->lru);
@@ -41,7 +43,10 @@ static inline void folio_isolation_finish(struct folio_isolation *iso)
 	folio_batch_reinit(&iso->lru);
 }
 
-/* Isolate a folio of the LRU that cannot go away; false if somebody else has it. */
+/*
+ * Isolate a folio that cannot be freed now. Returns false if it is not on
+ * the LRU, usually because it has already been isolated.
+ */
 static inline bool folio_isolation_add(struct folio_isolation *iso,
 				       struct folio *folio)
 {
@@ -54,14 +59,15 @@ static inline bool folio_isolation_add(struct folio_isolation *iso,
 }
 
 /**
- * struct migrate_pages_stats - what became of folios
- * @any: Whether there is a request that has begun, and is to be told of.
- * @nr_succeeded: Base pages of those that were migrated, hugetlb ones apart.
- * @nr_failed_pages: Base pages of those that were not. Untried ones do not count.
- * @nr_thp_succeeded: PMD-mapped folios that were migrated.
- * @nr_thp_failed: Those that were not.
- * @nr_thp_split: Those that were split before.
- * @nr_split: Large folios that were split before, these included.
+ * struct migrate_pages_stats - outcome of a migration request
+ * @any: Whether the request has begun and has not been reported yet.
+ * @nr_succeeded: Base pages migrated, including those of hugetlb folios.
+ * @nr_failed_pages: Base pages that failed to migrate, including those of
+ *	hugetlb folios. Untried folios are not counted.
+ * @nr_thp_succeeded: PMD-mappable folios migrated.
+ * @nr_thp_failed: PMD-mappable folios that failed to migrate.
+ * @nr_thp_split: PMD-mappable folios split before migration.
+ * @nr_split: Large folios split before migration, including PMD-mappable ones.
  */
 struct migrate_pages_stats {
 	bool any;
@@ -73,13 +79,13 @@ struct migrate_pages_stats {
 	int nr_split;
 };
 
-/* For migrate_pages(): who helps. */
+/* How several CPUs share a migration request. */
 struct migrate_aid {
-	struct migrate_copy_team *team;	/* Who may help to copy */
+	struct migrate_copy_team *team;	/* Helpers that may copy */
 	unsigned int asked;		/* MIGRATE_MT, MIGRATE_HIGHPRI */
-	bool tries;			/* Somebody else does what is left */
-	struct anon_vma *anon_vma;	/* Referenced for the folios of a batch */
-	bool no_memory;			/* Then: there was none */
+	bool tries;			/* Best effort: the rest is retried */
+	struct anon_vma *anon_vma;	/* Referenced once for a batch */
+	bool no_memory;			/* If tries: an allocation failed */
 };
 
 /* mm/migrate_rmap.c */

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What page migration takes once for many folios, so that CPUs which migrate pages of
- * one process do not wait for each other: the locks of their mappings, and references.
+ * Rmap locks and anon_vma references for page migration: taken once for many
+ * folios, so that CPUs migrating pages of one process do not contend for them.
  */
 #include <linux/rmap.h>
 
 #include "internal.h"
 #include "migrate.h"
 
-/* A reader could come first again and again: some 20 us for a writer to wake up. */
+/* Let a waiting writer go first: it takes some 20 us to wake up. */
 #define RMAP_WRITER_SPINS	500
 
 /**
- * migrate_rmap_lock() - Take the lock of the mappings of a folio.
- * @held: The one that is held, or NULL; it is left if the folio has another one.
- * @folio: A folio that is locked, with a reference to its anon_vma; or NULL.
+ * migrate_rmap_lock() - Take the rmap lock of a folio for reading.
+ * @held: The lock that is held, or NULL; released if @folio has another one.
+ * @folio: The folio, locked and with its anon_vma referenced; NULL to release
+ *	the lock.
  *
- * Folios of a request often share this lock. CPUs that take it for each folio wait for
- * each other, though they only read what it protects. If somebody waits for it, or for
- * the CPU, it is left and taken again.
+ * Folios of a request often share this lock. CPUs that take it for each folio
+ * contend for it, even as readers. It is released and retaken if it is
+ * contended, or if the task should reschedule.
  *
- * Context: Process context, may sleep. No reference to an anon_vma may be put
- * while its lock is held: the last one takes it.
- * Return: true if the walks of @folio's mappings find them locked; false for KSM
- * folios, whose mappings have several locks, and for NULL.
+ * Context: Process context, may sleep. No anon_vma reference may be dropped
+ * while its lock is held: dropping the last one takes the lock.
+ * Return: true if rmap walks of @folio may assume TTU_RMAP_LOCKED; false for
+ * NULL, and for KSM folios, whose mappings have several locks.
  */
 bool migrate_rmap_lock(struct rw_semaphore **held, struct folio *folio)
 {
@@ -50,29 +51,29 @@ bool migrate_rmap_lock(struct rw_semaphore **held, struct folio *folio)
 /**
  * migrate_get_anon_vma() - Take a reference to the anon_vma of a folio.
  * @folio: The folio, locked.
- * @aid: Has one for many folios if somebody else does what is left: CPUs that
- *	count their references in one place wait for each other.
+ * @aid: Holds one reference for a whole batch: CPUs that take one per folio
+ *	contend for the reference count.
  *
  * Context: Any.
- * Return: The anon_vma, if the folio has a reference of its own; or NULL.
+ * Return: The anon_vma if @folio got a reference of its own; otherwise NULL.
  */
 struct anon_vma *migrate_get_anon_vma(struct folio *folio, struct migrate_aid *aid)
 {
 	if (!aid->anon_vma)
 		aid->anon_vma = folio_get_anon_vma(folio);
-	/* While it has a reference, no other one has this address. */
+	/* While it is referenced, its address cannot be reused. */
 	return aid->anon_vma == folio_anon_vma(folio) ?
 	       NULL : folio_get_anon_vma(folio);
 }
 
 /**
- * migrate_folios_unmap() - Unmap folios that are locked.
- * @srcs: The folios, linked by their lru, with references to their anon_vmas.
+ * migrate_folios_unmap() - Unmap locked folios.
+ * @srcs: The folios, linked by ->lru, with their anon_vmas referenced.
  * @dsts: Their destinations, in the same order.
- * @left_srcs: Where those go that others have kept mapped.
- * @left_dsts: Where their destinations go.
+ * @left_srcs: List for folios that are still mapped.
+ * @left_dsts: List for their destinations.
  *
- * Context: Process context, may sleep. The TLB is to be flushed by
+ * Context: Process context, may sleep. The caller must flush the TLB with
  * try_to_unmap_flush().
  */
 void migrate_folios_unmap(struct list_head *srcs, struct list_head *dsts,
@@ -89,7 +90,7 @@ void migrate_folios_unmap(struct list_head *srcs, struct list_head *dsts,
 			flags = migrate_rmap_lock(&held, src) ?
 				TTU_BATCH_FLUSH | TTU_RMAP_LOCKED : TTU_BATCH_FLUSH;
 			try_to_migrate(src, flags);
-			/* Somebody who unmaps it, too, has its page table locked. */
+			/* Another unmapper may hold the page table lock. */
 			if (folio_mapped(src))
 				try_to_migrate(src, flags | TTU_SYNC);
 		}

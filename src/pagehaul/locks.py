@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pagehaul.paths import cache_dir
 from pagehaul.ui import console
 
+_ours: set[str] = set()  # held by a thread of this process
+
 
 @contextmanager
 def lock(name: str) -> Iterator[None]:
@@ -18,6 +20,11 @@ def lock(name: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            console.print(f"waiting for another pagehaul, which is at work on {name}")
+            if name not in _ours:
+                console.print(f"waiting for another pagehaul, which is at work on {name}")
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        _ours.add(name)
+        try:
+            yield
+        finally:
+            _ours.discard(name)

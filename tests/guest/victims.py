@@ -8,7 +8,6 @@ import json
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from pagehaul.cli import move
@@ -22,19 +21,11 @@ PAGES = MB // 4096  # base pages of a MB
 program = ""
 
 
-@dataclass
-class Region:
-    """What the victim says of one of its regions."""
-
-    kind: str
-    wrong: int
-    nodes: dict[int, int]  # base pages on each node
-
-
 class Victim:
     """A running victim; see victim.c."""
 
     def __init__(self, *regions: str, uid: int = 0) -> None:
+        self._kinds = {region.partition("=")[0] for region in regions}
         self.process = subprocess.Popen(
             [program, *regions],
             stdin=subprocess.PIPE,
@@ -67,14 +58,16 @@ class Victim:
         self.process.kill()
         self.process.wait()
 
-    def check(self) -> dict[str, Region]:
-        """Let the victim look at every word, and say where its pages are."""
+    def check(self) -> dict[str, dict[int, int]]:
+        """Let the victim look at every word; return the base pages of each region by node."""
         self._send("check")
         regions = {}
         while (line := self._line()) != "done":
             kind, wrong, *nodes = line.split()
+            assert wrong == "0", f"{kind}: {wrong} words are wrong"
             pairs = (each.split(":") for each in nodes)
-            regions[kind] = Region(kind, int(wrong), {int(node): int(n) for node, n in pairs})
+            regions[kind] = {int(node): int(n) for node, n in pairs}
+        assert regions.keys() == self._kinds, f"{list(regions)} have been looked at"
         return regions
 
     def order(self, order: str, answer: str = "done") -> None:
@@ -111,9 +104,8 @@ def left_of(result: dict[str, Any]) -> Counter[str]:
 
 
 def expect_nodes(victim: Victim, expected: dict[str, dict[int, int]]) -> None:
-    for kind, region in victim.check().items():
-        assert region.wrong == 0, f"{kind}: {region.wrong} words are wrong"
-        assert region.nodes == expected[kind], f"{kind}: {region.nodes} is not {expected[kind]}"
+    found = victim.check()
+    assert found == expected, f"{found} is not {expected}"
 
 
 def error_of(pid: int, *words: str) -> str:

@@ -77,5 +77,12 @@ def test_options_of_a_base_come_after_those_of_all(tmp_path: Path) -> None:
     (tmp_path / "9.1/configs").mkdir()
     base.fragment("pagehaul").write_text("")
     found = build.fragments_of("judge", base, ARCHES["x86_64"])
-    assert [path.stem for path in found] == ["base", "x86_64", "pagehaul", "pagehaul", "judge"]
-    assert found[3] == base.fragment("pagehaul")
+    assert [path.stem for path in found] == [
+        "base",
+        "x86_64",
+        "tests",
+        "tests-x86_64",
+        *("pagehaul", "pagehaul"),
+        *("engines", "kunit", "judge"),
+    ]
+    assert found[5] == base.fragment("pagehaul")

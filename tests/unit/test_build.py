@@ -131,6 +131,14 @@ def test_change_is_built(setting: Path, kernel_dir: Path, what: str) -> None:
     assert builds(again) == 2
 
 
+def test_another_compiler_builds_all(
+    setting: Path, kernel_dir: Path, fake_command: Callable[[str, str], Path]
+) -> None:
+    for number in (1, 2):
+        fake_command("gcc", f"echo gcc {number}")
+        assert builds(build.build("pagehaul", None, str(kernel_dir))) == number
+
+
 def test_failed_build_is_tried_again(setting: Path, kernel_dir: Path, content: Content) -> None:
     kernel = build.build("pagehaul", None, str(kernel_dir))
     lines = (kernel_dir / "Makefile").read_text().splitlines()

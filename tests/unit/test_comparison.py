@@ -10,6 +10,7 @@ from test_report import results as host_results
 from test_report import row
 from test_virtual_tables import cell, ran, vanilla
 
+from pagehaul.bench.means import differ
 from pagehaul.bench.row import Integrity, Results, compare
 from pagehaul.bench.store import dump, keep, load
 from pagehaul.cli.main import main
@@ -36,6 +37,12 @@ def test_without_a_baseline_it_is_speed() -> None:
     # Where only one run has it, too.
     (found,) = comparison.changes(before, ran(vanilla(1.0), cell("batch", 3.0)))
     assert found.change == 1.5
+
+
+def test_one_repetition_says_nothing_of_chance() -> None:
+    assert not differ([1.0], [2.0, 2.0])
+    assert not differ([2.0, 2.0], [1.0])
+    assert differ([1.0, 1.0], [2.0, 2.0])
 
 
 def test_only_cells_of_both_runs_are_compared() -> None:

@@ -69,6 +69,61 @@ def test_without_apt_the_error_names_all(
         tools.require("widget", "gadget")
 
 
+@pytest.mark.parametrize(
+    ("os_release", "told"),
+    [
+        ("ID=fedora\nVERSION_ID=43\n", "dnf install widget elfutils-libelf-devel openssl-devel"),
+        ('ID="rocky"\nID_LIKE="rhel centos fedora"\n', "dnf install widget elfutils-libelf-devel"),
+        ("ID=arch\n", "pacman -S widget libelf openssl"),
+        ("ID=manjaro\nID_LIKE=arch\n", "pacman -S widget libelf openssl"),
+        ("ID=void\n", r"no apt: widget libelf-dev libssl-dev \(names of Debian packages\)"),
+        ("", r"no apt: widget libelf-dev libssl-dev"),
+    ],
+)
+def test_other_systems_have_names_of_their_own(
+    package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, os_release: str, told: str
+) -> None:
+    (tmp_path / "os-release").write_text(os_release)
+    monkeypatch.setattr(tools, "_OS_RELEASE", tmp_path / "os-release")
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    for name in ("libelf-dev", "libssl-dev"):
+        monkeypatch.setitem(tools._PROBES, name, str(tmp_path / "none.h"))
+    with pytest.raises(PagehaulError, match=told):
+        tools.require("widget", "libelf-dev", "libssl-dev")
+
+
+def test_without_dpkg_a_package_has_a_command_of_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fake_command: Fake
+) -> None:
+    monkeypatch.setenv("PATH", str(fake_command("gizmo", "").parent))
+    tools.require("gizmo")
+    with pytest.raises(PagehaulError, match="gadget"):
+        tools.require("gizmo", "gadget")
+
+
+@pytest.mark.parametrize("system", tools._ELSEWHERE)
+def test_only_known_packages_are_renamed(system: str) -> None:
+    _, renamed = tools._ELSEWHERE[system]
+    assert renamed.keys() <= tools._PROBES.keys()
+    assert all(name != other for name, other in renamed.items())
+    # Their own names end otherwise, there.
+    of_groups = {name for group in ("build", "check", "unit") for name in tools._GROUPS[group]}
+    left = {name for name in of_groups - renamed.keys() if name.startswith("lib") or "-dev" in name}
+    assert left == set()
+
+
+@pytest.mark.parametrize("where", ["lib", "lib/x86_64-linux-gnu", "lib64"])
+def test_libraries_are_found_where_each_system_has_them(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    seen = f"/usr/{where}/libc.a"
+    monkeypatch.setattr(
+        tools.glob, "glob", lambda path, recursive: [seen] if Path(seen).match(path) else []
+    )
+    assert tools._present("libc6-dev")
+    assert not tools._present("libelf-dev")
+
+
 def test_without_root_and_sudo_the_error_says_what_to_run(
     package: Path, monkeypatch: pytest.MonkeyPatch, fake_command: Fake
 ) -> None:

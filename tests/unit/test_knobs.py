@@ -22,17 +22,11 @@ SYSCTL = "/proc/sys/vm/"
 # Where the kernel's page describes what is in a directory.
 HEADINGS = {
     MAIN: "Controls",
-    f"{MAIN}costs/": "Costs",
     f"{MAIN}engines/NAME/": "Copy engines",
     f"{MAIN}engines/dcbm/": "dcbm",
     "/sys/module/dcbm/parameters/": "dcbm",
     f"{MAIN}engines/mtcopy/": "mtcopy",
     SYSCTL: "vm.mt_page_copy",
-}
-
-# Knobs whose limits the kernel's page leaves out.
-LIMITS_NOT_TOLD = {
-    (f"{MAIN}engines/NAME/", "chunk_kb"),
 }
 
 # Limits as the selftest names them.
@@ -75,10 +69,16 @@ def listed() -> dict[str, tuple[str, str]]:
     return {name: (least, most.removesuffix("L")) for name, least, most in found}
 
 
-def test_the_guide_has_the_tables() -> None:
-    guide = knobs.GUIDE.read_text(encoding="utf-8")
-    made = knobs.with_tables(guide, knobs.tables(knobs.read()))
-    assert guide == made, "run: python -m pagehaul.kernel.knobs"
+@pytest.mark.parametrize("name", knobs.DOCUMENTS)
+def test_documents_have_the_tables(name: str) -> None:
+    text = knobs.DOCUMENTS[name].read_text(encoding="utf-8")
+    assert text == knobs.written(name), "run: python -m pagehaul.kernel.knobs"
+
+
+def test_each_directory_has_its_table_in_a_document() -> None:
+    texts = "".join(path.read_text(encoding="utf-8") for path in knobs.DOCUMENTS.values())
+    for path in DIRECTORIES:
+        assert texts.count(f", `{path}`:\n\n| file |") == 1, path
 
 
 def test_a_guide_without_markers_is_an_error() -> None:
@@ -120,15 +120,14 @@ def test_the_kernel_makes_no_other_knob() -> None:
     text = source_of(DIRECTORIES[MAIN])
     made = set(re.findall(r"(?:__ATTR(?:_RW|_WO)?|KNOB)\((\w+),|__ATTR_\w\w\((\w+)\)", text))
     names = {first or second for first, second in made} - {"_name"}
-    ours = {knob.name for path in (MAIN, f"{MAIN}costs/") for knob in DIRECTORIES[path].knobs}
-    assert names == ours
+    assert names == {knob.name for knob in DIRECTORIES[MAIN].knobs}
 
 
 @pytest.mark.parametrize(("directory", "knob"), EVERY, ids=ident)
 def test_the_kernels_page_describes_each_knob(directory: knobs.Directory, knob: knobs.Knob) -> None:
     if directory.path == SYSCTL:
         assert all(f"\n{value}\n\t" in section(HEADINGS[SYSCTL]) for value in (0, 1, 2))
-    elif knob.name in ("channels", "status", "threads", "offloading", "reason_mask"):
+    elif knob.name in ("status", "threads", "offloading"):
         # Named in the text of their neighbours.
         assert re.search(rf"\b{knob.name}\b", section(HEADINGS[directory.path]))
     else:
@@ -144,8 +143,7 @@ def test_the_kernels_page_has_defaults_and_values(
     assert re.search(rf"\b{knob.default.split(',')[0]}\b", text), f"default {knob.default}"
     for value in knob.values:
         assert value in text or "names" in value or "one bit" in value, value
-    told = (directory.path, knob.name) not in LIMITS_NOT_TOLD
-    if told and isinstance(knob.most, int) and 1 < knob.most < 1 << 20:
+    if isinstance(knob.most, int) and 1 < knob.most < 1 << 20:
         assert re.search(rf"\b{knob.most}\b", text), f"limit {knob.most}"
 
 

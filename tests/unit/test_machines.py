@@ -2,7 +2,6 @@
 """Guests of the benchmark: which machines they are, and how they are booted."""
 
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -11,13 +10,13 @@ from typing import Any
 import pytest
 
 from pagehaul.bench.catalogue import EXPERIMENTS
-from pagehaul.bench.machines import channels, guests
+from pagehaul.bench.machines import channels
 from pagehaul.bench.machines.guests import Guests
 from pagehaul.bench.machines.kinds import DIES, DMA, ICOUNT, KINDS, PARALLEL
 from pagehaul.bench.machines.places import Place, Turn
 from pagehaul.guest import models, vm
 from pagehaul.guest.machine import Guest
-from pagehaul.guest.task import EmulationBroke, Result, Task
+from pagehaul.guest.task import Result, Task
 from pagehaul.host import facts
 from pagehaul.kernel.built import Kernel
 
@@ -166,12 +165,11 @@ def test_a_guest_in_virtual_time_waits_for_nobody(
 
     monkeypatch.setattr(vm, "run", run)
     here = Guests(tmp_path / "movebench", images(tmp_path), profile=tmp_path)
-    told: list[int] = []
+    told: list[tuple[str, dict[str, Any]]] = []
     turns = [Turn("pagehaul", "--label=0")]
     place = virtual("parallel", 2)
-    found = here.run(place, True, turns, 9.0, lambda: told.append(1), Event())
-    assert found == [("pagehaul", {"label": "0"})]
-    assert told == [1]
+    found = here.run(place, True, turns, 9.0, lambda *line: told.append(line), Event())
+    assert found == told == [("pagehaul", {"label": "0"})]
     assert seen["command"] == [str(tmp_path / "movebench"), "--plan=-", "--own-machine"]
     assert seen["stdin"] == "--label=0\n"
     assert seen["watched"] == []
@@ -180,36 +178,6 @@ def test_a_guest_in_virtual_time_waits_for_nobody(
     assert environment["slices"] == {"slices": 1000, "forced": 1}
     assert environment["machines"]["parallel"]["cpus"] == [2]
     assert environment["simulation"][0]["kernel"] == "pagehaul"
-
-
-def test_turns_are_taken_again_where_the_emulation_breaks_a_guest(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    here = Guests(tmp_path, {})
-    broken = 2
-    calls: list[int] = []
-    told: list[int] = []
-
-    def together(boot: Any) -> list[tuple[str, dict[str, Any]]]:
-        calls.append(1)
-        boot.on_line()
-        if len(calls) <= broken:
-            raise EmulationBroke("int3", began=True)
-        boot.on_line()
-        return [("vanilla", {})]
-
-    def run(on_line: Callable[[], None]) -> list[tuple[str, dict[str, Any]]]:
-        return here.run(Place(DMA, 2), True, [], 1.0, on_line, Event())
-
-    monkeypatch.setattr(guests._Boot, "together", together)
-    assert run(lambda: told.append(len(calls))) == [("vanilla", {})]
-    # Each line is told once, though the first came three times.
-    assert (len(calls), told) == (3, [1, 3])
-    calls.clear()
-    broken = 3
-    with pytest.raises(EmulationBroke):
-        run(lambda: None)
-    assert len(calls) == 3
 
 
 def test_the_host_has_memory_to_give() -> None:

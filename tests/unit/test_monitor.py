@@ -2,6 +2,9 @@
 """What a guest that had to be ended did, as QEMU's monitor tells it."""
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from pagehaul.guest import monitor
 from pagehaul.guest.monitor import Symbols
@@ -80,10 +83,62 @@ def test_a_kernel_without_a_map_is_told_by_addresses(tmp_path: Path) -> None:
     ]
 
 
+def test_there_is_no_function_behind_the_end(tmp_path: Path) -> None:
+    found = symbols(tmp_path)
+    assert found.name(0xFFFFFFFF82002FFF) == "asm_exc_divide_error+0xfff"
+    assert found.name(0xFFFFFFFF82003000) == ""
+
+
+def test_each_cpu_is_asked_for_what_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    class Client:
+        def __init__(self, name: str) -> None:
+            pass
+
+        async def connect(self, path: str) -> None:
+            pass
+
+        async def disconnect(self) -> None:
+            pass
+
+        async def execute(self, command: str, words: dict[str, Any] | None = None) -> str:
+            if words is None:
+                asked.append((command, -1))
+                return ""
+            asked.append((words["command-line"], words["cpu-index"]))
+            if fails and "lapic" in words["command-line"]:
+                raise OSError("gone")
+            if "status" in words["command-line"]:
+                return "VM status: running\n"
+            return REGISTERS if "registers" in words["command-line"] else ""
+
+    monkeypatch.setattr(monitor, "QMPClient", Client)
+    (tmp_path / "monitor").touch()
+    fails = False
+    assert len(monitor.tell(tmp_path, tmp_path)) == 3
+    # It stands still while it is asked.
+    assert asked[:2] == [("info status", 0), ("stop", -1)]
+    assert asked[4:] == [
+        ("info lapic", 0),
+        ("x /192gx 0xff60000000003e80", 0),
+        ("info lapic", 1),
+        ("x /192gx 0xff60000000007e80", 1),
+        ("cont", -1),
+    ]
+    fails = True
+    assert monitor.tell(tmp_path, tmp_path) == ["QEMU's monitor: gone"]
+    assert asked[-1] == ("cont", -1)
+
+
 def test_no_monitor_where_its_socket_could_not_be(tmp_path: Path) -> None:
     """QEMU would not start; and of a guest that has none, nothing is told."""
     deep = tmp_path / ("x" * 120)
     assert monitor.options(deep) == []
+    # The kernel counts bytes.
+    assert monitor.options(Path("\u00fc" * 60)) == []
     assert monitor.options(tmp_path)[0] == "-qmp"
     assert monitor.tell(tmp_path, tmp_path) == []
 
@@ -93,3 +148,49 @@ def test_a_monitor_that_is_gone_is_told(tmp_path: Path) -> None:
     (tmp_path / "monitor").touch()
     (line,) = monitor.tell(tmp_path, tmp_path)
     assert line.startswith("QEMU's monitor: ")
+
+
+TOLD = """\
+CPU 1: halted at default_idle+0x9, interrupts on
+CPU 1:   IRR 236
+CPU 1:   ISR (none)
+CPU 2: {state}
+CPU 2:   LVTT 0x000200ec periodic Fixed (vec 236)
+CPU 2:   ISR {vector}
+CPU 2:   IRR 32(level) 236
+"""
+IDLE = "halted at default_idle+0x9, interrupts on"
+
+
+@pytest.mark.parametrize(
+    ("state", "vector", "lost"),
+    [
+        (IDLE, "236", {"2"}),
+        (IDLE, "(none)", set()),
+        # It may be in the handler.
+        ("runs at handle_irq+0x9, interrupts on", "236", set()),
+        ("halted at default_idle+0x9, interrupts off", "236", set()),
+    ],
+)
+def test_an_idle_cpu_with_an_interrupt_in_service_has_lost_it(
+    state: str, vector: str, lost: set[str]
+) -> None:
+    assert monitor.lost_interrupt(TOLD.format(state=state, vector=vector)) == lost
+
+
+@pytest.mark.parametrize(
+    ("seconds", "why"),
+    [
+        ((IDLE, IDLE), "no interrupt reaches CPU 2 any more"),
+        # It had just halted when the first question came, and was in the handler at the second.
+        ((IDLE, "runs at handle_irq+0x9, interrupts on"), ""),
+    ],
+)
+def test_a_cpu_is_stuck_that_looks_the_same_twice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: tuple[str, str], why: str
+) -> None:
+    looks = iter(seconds)
+    told = lambda work, tree: TOLD.format(state=next(looks), vector="236").splitlines()  # noqa: E731
+    monkeypatch.setattr(monitor, "tell", told)
+    monkeypatch.setattr(monitor, "_LOOKS_AGAIN_S", 0.0)
+    assert monitor.stuck(tmp_path, tmp_path) == why

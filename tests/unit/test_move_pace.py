@@ -58,7 +58,7 @@ def test_without_limits_windows_become_large(clock: Clock) -> None:
 def test_a_rate_is_kept(rate: float, threads: int, clock: Clock) -> None:
     pace = Pace(THP, rate=rate)
     pace.begin(100 * GB, threads)
-    assert pace.window_bytes() <= max(THP, rate * 0.25 / threads)
+    assert THP <= pace.window_bytes() <= max(THP, rate * 0.25 / threads)
     began = clock.now
     moved = sum(clock.window(pace, 10e9) for _ in range(200))
     # The last window does not wait for what it has moved itself.
@@ -73,6 +73,19 @@ def test_time_in_which_nothing_moved_is_not_made_up_for(clock: Clock) -> None:
     began = clock.now
     moved = sum(clock.window(pace, 10e9) for _ in range(100))
     assert moved / (clock.now - began) == pytest.approx(20e6, rel=0.03)
+
+
+def test_callers_at_once_keep_the_rate_together(clock: Clock) -> None:
+    pace = Pace(THP, rate=1.0)
+    began = clock.now
+
+    def move() -> Outcome:
+        pace.run(lambda: Outcome(moved=100), Stop())
+        return Outcome(moved=100)
+
+    pace.run(move, Stop())
+    pace.run(Outcome, Stop())
+    assert clock.now - began == pytest.approx(200)
 
 
 def test_who_waits_for_the_rate_is_stopped(clock: Clock) -> None:

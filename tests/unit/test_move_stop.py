@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -31,6 +32,14 @@ def test_waiting() -> None:
     began = time.monotonic()
     assert stop.wait(60)
     assert time.monotonic() - began < 30
+
+
+def test_waiting_ends_soon_when_another_thread_sets_it() -> None:
+    stop = Stop()
+    began = time.monotonic()
+    threading.Timer(0.1, stop.set).start()
+    assert stop.wait(20)
+    assert time.monotonic() - began < 15
 
 
 @pytest.mark.parametrize(

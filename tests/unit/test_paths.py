@@ -3,6 +3,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -50,6 +51,25 @@ def test_one_at_a_time(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert time.monotonic() - started > 0.5
     assert "waiting for another pagehaul, which is at work on x" in capsys.readouterr().err
     assert holder.wait() == 0
+
+
+def test_a_thread_of_this_process_is_no_other_pagehaul(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = threading.Event()
+
+    def hold() -> None:
+        with locks.lock("x"):
+            held.set()
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(10)
+    with locks.lock("x"):
+        pass
+    thread.join()
+    assert capsys.readouterr().err == ""
 
 
 def test_read_only_tree_can_be_removed(tmp_path: Path) -> None:

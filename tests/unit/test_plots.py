@@ -33,6 +33,7 @@ HEADS = [
     Column("pagehaul", "threads", 4),
     Column("pagehaul", "parallel", 4, (("placement", "spread"),)),
     Column("pagehaul", "parallel", 4, (("placement", "fill"),)),
+    Column("pagehaul", "pool", 4),
     Column("pagehaul", "dma", 1, (), 4),
     Column("pagehaul", "hybrid", 1, (), 4),
 ]

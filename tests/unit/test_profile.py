@@ -73,6 +73,13 @@ def test_tables_and_picture(read: profile.Profile) -> None:
     assert page.count("<svg") == 1 and page.count("<table") == 3
 
 
+def test_the_busiest_cpus_have_a_column(tmp_path: Path) -> None:
+    path = tmp_path / "guest.txt"
+    path.write_text("".join(f"S {cpu} {ps} 0\n" for cpu, ps in enumerate((5, 9, 1, 7))))
+    functions = profiles.tables(profile.read(path, profile.Symbols(_MAP)), "a guest")[0]
+    assert functions.header[3:] == ("us, CPU 0", "us, CPU 1", "us, CPU 3")
+
+
 def test_widths_of_the_picture_are_times() -> None:
     drawn = flame.picture({("a",): 3, ("a", "b"): 1, ("<c>",): 4})
     assert drawn.count("<rect") == 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Finding a QEMU that can run virtual time, with pretended ones."""
+"""Finding a QEMU that is new enough, with pretended ones."""
 
 import os
 from collections.abc import Callable
@@ -12,6 +12,9 @@ from pagehaul.guest import qemu
 from pagehaul.host import debian, tools
 
 Fake = Callable[[str, str], Path]
+
+# The fixture for all tests has another one in its place.
+ENSURE = qemu.ensure
 
 BOOKWORM = debian.Release(12, "bookworm")
 NEW = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)"
@@ -28,6 +31,7 @@ def nothing(
     monkeypatch.setattr(
         qemu.shutil, "which", lambda name: which(name, path=str(tmp_path / "fake-bin"))
     )
+    monkeypatch.setattr(qemu, "ensure", ENSURE)
     monkeypatch.setattr(qemu.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(debian, "release", lambda: None)
     monkeypatch.setattr(tools, "require", lambda *packages: None)
@@ -64,8 +68,34 @@ def test_old_one_where_no_newer_one_can_be_had_is_one_line(fake_command: Fake) -
     binary = fake_command(qemu.COMMAND, f'echo "{OLD}"')
     with pytest.raises(PagehaulError) as error:
         qemu.simulator()
-    assert f"needs QEMU 10.0 or newer, and {binary} is 7.2; install" in str(error.value)
+    assert f"need QEMU 10.0 or newer, and {binary} is 7.2; install" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("release", [None, BOOKWORM])
+def test_old_one_will_do_for_kvm(
+    fake_command: Fake, monkeypatch: pytest.MonkeyPatch, release: debian.Release | None
+) -> None:
+    monkeypatch.setattr(debian, "release", lambda: release)
+    monkeypatch.setattr(debian, "unpack_backport", lambda *_: pytest.fail("fetched one"))
+    binary = fake_command(qemu.COMMAND, f'echo "{OLD}"')
+    assert qemu.ensure(oldest=qemu.ANY) == qemu.Qemu(binary, (7, 2))
+
+
+def test_each_architecture_has_a_package(
+    fake_command: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = "qemu-system-aarch64"
+    fake_command(qemu.COMMAND, f'echo "{NEW}"')
+    asked: list[str] = []
+
+    def install(*packages: str) -> None:
+        asked.extend(packages)
+        fake_command(command, f'echo "{NEW}"')
+
+    monkeypatch.setattr(tools, "require", install)
+    assert qemu.ensure(command).binary.name == command
+    assert asked == ["qemu-system-arm"]
 
 
 def test_missing_one_is_installed(fake_command: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +154,8 @@ def test_on_debian_12_it_is_the_backport(
     assert found.libraries == (root / "usr/lib/x86_64-linux-gnu",)
     wanted = ["-L", f"{root}/usr/share/qemu", "-L", f"{root}/usr/share/seabios"]
     assert found.options()[:4] == wanted
+    libraries = f"LD_LIBRARY_PATH={root}/usr/lib/x86_64-linux-gnu:/before"
+    assert found.words({"A": "b c"}).startswith(f"env {libraries} 'A=b c' {found.binary} -L ")
 
 
 def test_backport_whose_libraries_went_is_fetched_again(

@@ -123,6 +123,11 @@ def test_functions_of_a_file_are_found() -> None:
     assert list(races.definitions(call)) == ["__do_sys_mbind"]
 
 
+def test_a_function_of_two_configurations_is_both() -> None:
+    found = races.definitions("int f(void)\n{\n\treturn 1;\n}\n\nint f(void)\n{\n\treturn 2;\n}\n")
+    assert "return 1;" in found["f"] and "return 2;" in found["f"]
+
+
 def test_what_is_inlined_stands_under_the_names_of_its_callers() -> None:
     defined = races.definitions(
         "int a(void)\n{\n\treturn b();\n}\n\nint b(void)\n{\n\treturn a();\n}\n\n"

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from pagehaul.move.addrspace import Kind, Process, Regions
+from pagehaul.move.batch import Batch, Busy
 from pagehaul.move.callers import relocate
 from pagehaul.move.calls import Calls
 from pagehaul.move.mappings import BASE_PAGE, Mapping
@@ -454,6 +455,27 @@ def test_huge_pages_that_a_full_node_cannot_take_go_to_the_others() -> None:
     assert outcome == Outcome(moved=8 * THP)
 
 
+def test_huge_pages_that_were_split_for_want_of_room_go_whole_to_another_node() -> None:
+    """The call that is refused on one node splits them; the next one names their first pages."""
+    model = Model(room={2: 0})
+    fill(model, 8 * THP, THP)
+    original = model._move
+
+    def refuse(addresses: list[int], node: int) -> tuple[int, Status]:
+        if node == 1:
+            return original(addresses, node)
+        for address in addresses:
+            for page in model.folio[address].pages:
+                model.map(page, BASE_PAGE)
+        return -errno.ENOMEM, np.full(len(addresses), UNWRITTEN, np.int32)
+
+    model._move = refuse  # type: ignore[method-assign]
+    window_of_huge_pages = window(8 * THP, Kind.THP, THP)
+    outcome = Relocator(model, plan((0,), (1, 2))).move_window(window_of_huge_pages)
+    assert {folio.node for folio in model.folio.values()} == {1}
+    assert outcome == Outcome(moved=8 * THP)
+
+
 def test_one_large_folio_without_a_place_does_not_make_a_node_full() -> None:
     model = Model(splits=False)
     for at in range(0, 3 * MB, 4096):
@@ -550,6 +572,18 @@ def test_many_pinned_pages_are_not_tried_again() -> None:
     relocate(Relocator(model, plan()), iter([window(4 * MB)]), 1, total.add)
     assert total == Outcome(left=Counter({errno.EBUSY: THP}))
     assert folios[1].asked > 3 * asked, "few are"
+
+
+def test_where_many_pages_were_busy_no_more_are_kept() -> None:
+    def batch(pages: int) -> Batch:
+        addresses, numbers = np.arange(pages, dtype=np.uint64), np.zeros(pages, np.int32)
+        return Batch(addresses, numbers, numbers, THP, numbers)
+
+    busy, none = Busy(), batch(0)
+    assert busy.set_aside(none, batch(32)) == 0
+    assert busy.set_aside(none, batch(1)) == 33 * THP
+    assert busy.set_aside(none, batch(1)) == THP
+    assert busy.batches == ()
 
 
 @pytest.mark.parametrize(("complete", "home"), [(True, 0), (True, None), (False, 0)])
@@ -650,6 +684,21 @@ def test_windows_cover_everything_once_and_cut_no_huge_page() -> None:
     ends = {end for low, end in scattered + long}
     for each in cut:
         assert all(end % THP == 0 or end in ends for _, end in each.parts)
+
+
+def test_each_window_is_as_large_as_the_limit_is_then() -> None:
+    process = FakeProcess([regions(Kind.BASE, BASE_PAGE, [(START, START + 104 * MB)])])
+    limits = iter((8 * MB, 32 * MB, 64 * MB, 64 * MB))
+    cut = windows(process, [Mapping(0, 1, BASE_PAGE, {})], lambda: next(limits), THP)
+    assert [each.size for each in cut] == [8 * MB, 32 * MB, 64 * MB]
+
+
+def test_a_window_has_so_many_parts_at_most() -> None:
+    starts = range(START, START + 5000 * THP, THP)
+    scattered = [(start, start + BASE_PAGE) for start in starts]
+    process = FakeProcess([regions(Kind.BASE, BASE_PAGE, scattered)])
+    cut = windows(process, [Mapping(0, 1, BASE_PAGE, {})], lambda: 64 * MB, THP)
+    assert [len(each.parts) for each in cut] == [4096, 904]
 
 
 def test_window_size() -> None:

@@ -3,6 +3,8 @@
 
 import re
 import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,9 +55,9 @@ def toml(tmp_path: Path, text: str) -> Series:
     (tmp_path / "kernel/mm").mkdir(parents=True)
     (tmp_path / "kernel/mm/one.c").write_text("")
     (tmp_path / "kernel/mm/two.c").write_text("")
-    file = tmp_path / "series.toml"
-    file.write_text(PARTS + text)
-    return series.read(file, tmp_path / "kernel")
+    (tmp_path / "series").mkdir()
+    (tmp_path / "series/series.toml").write_text(PARTS + text)
+    return series.read(tmp_path)
 
 
 def entry(name: str, files: str, part: str = "a") -> str:
@@ -93,17 +95,44 @@ def test_test_kernels_alone_have_what_is_for_tests() -> None:
 
 def test_every_patch_has_a_message_and_something_to_change() -> None:
     known = [bases.get(name) for name in bases.names()]
-    names = {patch.name for patch in series.load().patches}
-    for patch in series.load().patches:
-        assert compose.message(patch.name)
+    pieces = series.load()
+    names = {patch.name for patch in pieces.patches}
+    for patch in pieces.patches:
+        assert compose.message(pieces, patch.name)
         assert patch.files or any(base.diff(patch.name).exists() for base in known)
-    assert {path.stem for path in compose.LATER.iterdir()} <= names
-    assert {path.stem for path in series.SERIES.glob("*.txt")} == {*names, "cover"}
+    assert {path.stem for path in (REPO / "series/later").iterdir()} <= names
+    assert compose.message(pieces, series.COMBINED)
+    texts = {path.stem for path in (REPO / "series").glob("*.txt")}
+    assert texts == {*names, "cover", series.COMBINED}
+
+
+def test_a_base_has_hunks_of_patches_or_of_all_together() -> None:
+    on_top = [patch.name for patch in series.load().patches if patch.part in series.ON_TOP]
+    for name in bases.names():
+        found = {path.stem for path in bases.get(name).patches.iterdir()}
+        if name == bases.DEFAULT:
+            assert series.COMBINED not in found
+            assert found <= {patch.name for patch in series.load().patches}
+        else:
+            assert series.COMBINED in found
+            assert found <= {series.COMBINED, *on_top}
 
 
 def test_no_more_patches_than_a_maintainer_reads() -> None:
-    apart = ("backport", *series.APART)
+    apart = series.APART
     assert len([patch for patch in series.load().patches if patch.part not in apart]) <= 16
+
+
+def test_tests_fit_into_mails() -> None:
+    pieces, base = series.load(), bases.get()
+    for patch in pieces.patches:
+        if patch.part == "tests":
+            paths = [pieces.overlay / name for name in patch.files]
+            lines = b"".join(path.read_bytes() for path in paths).split(b"\n")
+            diffs = [base.diff(patch.name), pieces.later(patch.name), pieces.text(patch.name)]
+            size = sum(path.stat().st_size for path in diffs if path.exists())
+            # A line of a new file has a plus in front.
+            assert size + sum(len(line) + 2 for line in lines) <= mails.MOST_BYTES, patch.name
 
 
 @pytest.fixture
@@ -112,22 +141,20 @@ def small(
     kernel_dir: Path,
     cache: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     """The source for a series of two patches; the second changes a file of the first."""
     (content.overlay / "mm").mkdir()
     (content.overlay / "mm/copy.c").write_text("copy\nmore\n")
+    (tmp_path / "series/later").mkdir(parents=True)
     for name, hunk in (("1", HOOK), ("2", SECOND)):
         (content.diffs / f"{name}.diff").write_text(hunk)
-        (tmp_path / f"{name}.txt").write_text(f"mm: {name}\n\nWhy.\n\n{SIGNED}\n")
-    (tmp_path / "2.diff").write_text(GROWTH)
-    (tmp_path / "cover.txt").write_text("mm: a series\n\nWhat it does.\n")
-    monkeypatch.setattr(compose, "SERIES", tmp_path)
-    monkeypatch.setattr(compose, "LATER", tmp_path)
-    monkeypatch.setattr(compose, "OVERLAY", content.overlay)
-    monkeypatch.setattr(mails, "_COVER", tmp_path / "cover.txt")
+        (tmp_path / f"series/{name}.txt").write_text(f"mm: {name}\n\nWhy.\n\n{SIGNED}\n")
+    (tmp_path / "series/later/2.diff").write_text(GROWTH)
+    (tmp_path / "series/cover.txt").write_text("mm: a series\n\nWhat it does.\n")
     script = kernel_dir / "scripts/get_maintainer.pl"
-    script.write_text("print qq(A Maintainer <m\\@k.org>\\n);\n")
+    script.write_text(
+        r"m{(\d+)-[^/]*\.patch$} and print qq(A Maintainer of $1 <m\@k.org>\n) for @ARGV;"
+    )
     return source.ensure(source=str(kernel_dir))
 
 
@@ -158,15 +185,51 @@ def test_the_last_patch_leaves_what_the_tree_has(
 def test_what_a_patch_takes_back_must_be_there(
     small: Path, content: Content, tmp_path: Path
 ) -> None:
-    (tmp_path / "2.diff").write_text(GROWTH.replace("+more", "+less"))
+    (tmp_path / "series/later/2.diff").write_text(GROWTH.replace("+more", "+less"))
     with pytest.raises(PagehaulError, match=r"2\.diff does not apply: mm/copy\.c"):
+        composed(small, content, tmp_path)
+
+
+def test_a_part_without_the_one_that_finishes_its_files_is_refused(
+    small: Path, content: Content, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = series.load().patches
+    split = Series({"share": "", "more": ""}, (first, replace(second, part="more")), tmp_path)
+    monkeypatch.setattr(series, "load", lambda: split)
+    with pytest.raises(PagehaulError, match=r"mm/copy\.c: the patches one by one do not make"):
+        composed(small, content, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("mm/migrate.c", lambda path: path.write_text("another\n")),
+        ("mm/only-in-the-tree.c", Path.touch),
+        ("mm/copy.c", Path.unlink),
+    ],
+)
+def test_patches_that_make_another_tree_are_refused(
+    name: str,
+    change: Callable[[Path], object],
+    small: Path,
+    content: Content,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def changed(pristine: Path, what: series.Content, staging: Path) -> None:
+        stage(pristine, what, staging)
+        change(staging / name)
+
+    stage = tree.stage
+    monkeypatch.setattr(tree, "stage", changed)
+    with pytest.raises(PagehaulError, match=f"{name}: the patches one by one do not make"):
         composed(small, content, tmp_path)
 
 
 def test_a_message_needs_somebody_who_signs_it(
     small: Path, content: Content, tmp_path: Path
 ) -> None:
-    (tmp_path / "2.txt").write_text("mm: 2\n\nWhy.\n")
+    (tmp_path / "series/2.txt").write_text("mm: 2\n\nWhy.\n")
     with pytest.raises(PagehaulError, match="who has signed it off"):
         composed(small, content, tmp_path)
 
@@ -178,7 +241,10 @@ def test_the_series_is_written_as_mails(small: Path, content: Content, tmp_path:
     assert [path.name for path in written] == names
     cover = written[0].read_text()
     assert "Subject: [PATCH 0/2] mm: a series\n" in cover
-    assert "Cc: A Maintainer <m@k.org>\n\nWhat it does.\n" in cover
+    assert cover.count("Cc: ") == 2
+    assert (
+        "Cc: A Maintainer of 0001 <m@k.org>\nCc: A Maintainer of 0002 <m@k.org>\n\nWhat it does.\n"
+    ) in cover
     assert "***" not in cover
     # They apply, as mails, to the pristine files.
     where = tmp_path / "applied"
@@ -195,6 +261,34 @@ def test_the_series_is_written_as_mails(small: Path, content: Content, tmp_path:
     assert (where / "mm/copy.c").read_text() == "copy\nmore\n"
     with pytest.raises(PagehaulError, match="has patches already"):
         mails.write(small, found, ["1"], tmp_path / "out")
+
+
+def test_mails_that_cannot_be_are_refused(small: Path, content: Content, tmp_path: Path) -> None:
+    found = composed(small, content, tmp_path)
+    with pytest.raises(PagehaulError, match="not in a row"):
+        mails.write(small, found, ["2", "1"], tmp_path / "out")
+    script = small / "scripts/get_maintainer.pl"
+    script.chmod(0o644)
+    script.write_text("")
+    with pytest.raises(PagehaulError, match="names nobody"):
+        mails.write(small, found, ["1", "2"], tmp_path / "out")
+
+
+def test_what_a_base_changes_in_a_file_of_ours_stays(
+    small: Path, content: Content, tmp_path: Path
+) -> None:
+    (content.overlay / "mm/other.c").write_text("copy\n")
+    (content.diffs / "1.diff").write_text(HOOK + GROWTH.replace("copy.c", "other.c"))
+    found = composed(small, content, tmp_path)
+    assert found.content("HEAD", "mm/other.c") == b"copy\nmore\n"
+
+
+def test_a_patch_that_a_base_does_not_need_is_left_out(content: Content) -> None:
+    patch = Patch("x", "a", ())
+    found = Series({"a": ""}, (patch,))
+    assert found.chosen(content.base, ["a"]) == []
+    (content.diffs / "x.diff").write_text(HOOK)
+    assert found.chosen(content.base, ["a"]) == [patch]
 
 
 def test_a_later_part_is_written_alone(small: Path, content: Content, tmp_path: Path) -> None:
@@ -235,16 +329,15 @@ def test_warnings_of_a_build_but_those_of_macros(tmp_path: Path) -> None:
 
 
 def test_files_are_whole_after_each_patch(tmp_path: Path) -> None:
-    everything = series.load().patches
-    for patch, files in zip(everything, compose.growth(everything, tmp_path), strict=True):
+    for patch, files in compose.growth(series.load(), tmp_path).items():
         for name, data in files.items():
             if not name.endswith((".c", ".h")):
                 continue
             text = data.decode()
             begun = len(re.findall(r"^#\s*if", text, re.MULTILINE))
             ended = len(re.findall(r"^#\s*endif", text, re.MULTILINE))
-            assert begun == ended, f"{name} after {patch.name}"
+            assert begun == ended, f"{name} after {patch}"
             # A hunk of one patch that is in the next one takes half of a function with it.
             assert not re.search(r"^\{(?:(?!^\}).)*^\{", text, re.MULTILINE | re.DOTALL), (
-                f"{name} after {patch.name}"
+                f"{name} after {patch}"
             )

@@ -2,6 +2,7 @@
 """Servers at work while memory moves: cells, what is made of their lines, and how it is told."""
 
 import json
+import os
 import re
 import subprocess
 from dataclasses import replace
@@ -120,6 +121,14 @@ def test_the_picture_of_both_kernels() -> None:
         stutter.picture(Results({}, tuple(drained()[1:]), Integrity(1, 0, 0)))
 
 
+def test_the_picture_leaves_out_what_its_axis_does_not_reach() -> None:
+    timeline = [[at, 40, 20_000, 20_100] for at in (-41_000, -1000, 1000, 501_000)]
+    rows = rows_of("workload-redis-drain", [served(400, [[20_000, 10]], timeline=timeline)] * 5)
+    text = stutter.picture(Results({}, tuple(rows), Integrity(1, 0, 0)))
+    outlines = re.findall(r'class="(?:plain|ours)" d="([^"]+)"', text)
+    assert [each.count("M") for each in outlines] == [2, 2]
+
+
 def test_nothing_is_made_of_a_scene_that_nobody_saw() -> None:
     cell = EXPERIMENTS["workload-redis-drain"].cells(SIZE)[0]
     assert MEASURE.collect(Observed(cell)) is None
@@ -188,7 +197,9 @@ def test_workbench_knows_what_a_plan_says(workbench: Path) -> None:
     order = turns([("n", cell)], ("vanilla",), effort, (0, 1), 0)
     plan = order[0].line.replace("--service=redis", "--service=memcached")
     # A directory without such a program: there is nothing to serve.
-    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    # Where the root directory was changed there are no user namespaces.
+    as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    command = ["unshare", *as_root, "--mount", "sh", "-c"]
     hide = 'mount -t tmpfs tmpfs /usr/bin 2>/dev/null; exec "$0" --plan -'
     found = subprocess.run(
         [*command, hide, workbench], input=f"{plan}\n", capture_output=True, text=True, check=False

@@ -153,7 +153,6 @@ def test_a_guest_says_what_its_time_is() -> None:
     [
         ({"accel": "kvm", "model": PLAIN}, "virtual time needs TCG"),
         ({"cpus": 1, "icount": True, "model": PLAIN}, "virtual time needs TCG"),
-        ({"in_turn": True, "model": PLAIN}, "virtual time needs TCG"),
         ({"profile": Path("/p")}, "only a guest in virtual time has a profile"),
     ],
 )

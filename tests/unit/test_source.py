@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The pristine source: unpacked whole or not at all, and kept as it was."""
 
+import io
+import os
 import tarfile
+import urllib.request
+from dataclasses import replace
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
 from pagehaul.errors import PagehaulError
+from pagehaul.host import debian
 from pagehaul.kernel import bases, source
 
 
@@ -47,10 +53,14 @@ def test_directory_is_copied_without_git(cache: Path, kernel_dir: Path) -> None:
 
 def test_changed_directory_is_another_source(cache: Path, kernel_dir: Path) -> None:
     first = source.ensure(source=str(kernel_dir))
-    (kernel_dir / "mm/migrate.c").write_text("something else\n")
+    file = kernel_dir / "mm/migrate.c"
+    # As long as before.
+    text = file.read_text().replace("one", "two")
+    file.write_text(text)
+    os.utime(file, (1, 1))
     second = source.ensure(source=str(kernel_dir))
     assert second != first
-    assert (second / "mm/migrate.c").read_text() == "something else\n"
+    assert (second / "mm/migrate.c").read_text() == text
     assert source.stamp(first) != source.stamp(second)
 
 
@@ -90,10 +100,11 @@ def test_interrupted_unpacking_leaves_nothing(
     assert source.ensure(source=str(tarball)).exists()
 
 
-def test_other_series_is_refused(cache: Path, kernel_dir: Path) -> None:
+@pytest.mark.parametrize("level", [1, 30])
+def test_other_series_is_refused(level: int, cache: Path, kernel_dir: Path) -> None:
     makefile = kernel_dir / "Makefile"
-    makefile.write_text(makefile.read_text().replace("PATCHLEVEL = 3", "PATCHLEVEL = 1"))
-    with pytest.raises(PagehaulError, match=r"is Linux 7\.1\.99, not 7\.3"):
+    makefile.write_text(makefile.read_text().replace("PATCHLEVEL = 3", f"PATCHLEVEL = {level}"))
+    with pytest.raises(PagehaulError, match=rf"is Linux 7\.{level}\.99, not 7\.3"):
         source.ensure(source=str(kernel_dir))
     assert left_over(cache) == []
 
@@ -117,3 +128,33 @@ def test_failed_download_says_what_to_do(cache: Path, monkeypatch: pytest.Monkey
     with pytest.raises(PagehaulError, match=r"cannot download .*--source"):
         source.ensure(source="7.3.1")
     assert left_over(cache) == []
+
+
+def test_a_download_that_is_cut_short_leaves_nothing(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Response(io.BytesIO):
+        headers = Message()
+
+    Response.headers["Content-Length"] = "9"
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: Response(b"half"))
+    with pytest.raises(PagehaulError, match="the transfer was cut short"):
+        source.ensure(source="7.3.1")
+    assert left_over(cache) == []
+
+
+@pytest.mark.parametrize(
+    "os_release",
+    ["ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n", "ID=fedora\n", "ID=arch\n"],
+)
+def test_systems_without_the_package_have_it_from_kernel_org(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, os_release: str
+) -> None:
+    (tmp_path / "os-release").write_text(os_release)
+    monkeypatch.setattr(debian, "_OS_RELEASE", tmp_path / "os-release")
+    monkeypatch.setattr(source.tools, "require", lambda *names: pytest.fail(f"wants {names}"))
+    base = replace(bases.get("6.12"), tarball=tmp_path / "none")
+    # Nobody listens on the discard port.
+    monkeypatch.setattr(bases, "_KERNEL_ORG", "https://127.0.0.1:9/linux-{version}.tar.xz")
+    with pytest.raises(PagehaulError, match=rf"cannot download .*/linux-{base.kernel_org}\.tar"):
+        source.ensure(base)

@@ -2,7 +2,6 @@
 """The `test` verb without kernels: reading results, summing up, comparing."""
 
 import argparse
-import inspect
 import re
 import subprocess
 import threading
@@ -21,7 +20,7 @@ from pagehaul.bench.row import Integrity, Results, Row
 from pagehaul.cli import main
 from pagehaul.cli import test as verb
 from pagehaul.errors import PagehaulError
-from pagehaul.guest import cprogs, vm
+from pagehaul.guest import cprogs, spent, vm
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import GuestError, Listener, Task
 from pagehaul.host import tools
@@ -41,8 +40,10 @@ from pagehaul.suites import (
     together,
 )
 from pagehaul.suites.all import arm64, mm_selftests, unit
+from pagehaul.suites.apart import Piece, Stage
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, skipped, summary
 from pagehaul.suites.running import run_suites
+from pagehaul.suites.suite import Subject, Suite
 
 KSELFTEST = """\
 TAP version 13
@@ -126,6 +127,16 @@ def test_a_program_that_skips_itself() -> None:
     assert tap.parse("TAP version 13\n1..0 # SKIP needs root\n") == [skipped("all", "needs root")]
 
 
+def test_a_plan_that_skips_all_hides_no_failure() -> None:
+    found = tap.parse("1..1 # SKIP needs root\nnot ok 1 x\n")
+    assert statuses(found) == [("x", "failed")]
+
+
+def test_each_failure_has_its_own_reason() -> None:
+    found = tap.parse("1..2\n# is slow\nok 1 a\n# 7 words are wrong\nnot ok 2 b\n")
+    assert found[1] == failed("b", "7 words are wrong")
+
+
 def test_summary_has_the_plain_form() -> None:
     outcomes = [passed("a"), passed("b"), failed("c", "x"), skipped("d", "y")]
     assert summary(outcomes) == "2 passed, 1 failed, 1 skipped"
@@ -184,11 +195,14 @@ def test_an_unknown_suite_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -
 def test_a_variant_runs_what_is_for_variants(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache: Path
 ) -> None:
-    def of_variant(variant: str, base: Base) -> list[Outcome]:
-        assert base.name == bases.DEFAULT
-        return [passed(f"on {variant}"), failed(f"not on {variant}", "why")]
+    def of_variant(subject: Subject) -> list[Outcome]:
+        assert subject.base is not None and subject.base.name == bases.DEFAULT
+        assert not subject.short and not subject.alone
+        return [passed(f"on {subject.ours}"), failed(f"not on {subject.ours}", "why")]
 
-    monkeypatch.setattr(verb, "OF_VARIANTS", {"kunit": of_variant})
+    suites = {"kunit": Suite("kunit", 1, of_variant, of_variants=True)}
+    monkeypatch.setattr(verb, "SUITES", suites)
+    monkeypatch.setattr(verb, "OF_VARIANTS", suites)
     assert main.main(["test", "--variant", "debug"]) == 1
     output = capsys.readouterr()
     assert output.out == "1 passed, 1 failed, 0 skipped\n"
@@ -271,6 +285,14 @@ def test_compare(reference: Outcome | None, ours: Outcome | None, status: Status
     assert both.compare("a", reference, ours).status is status
 
 
+def test_a_comparison_says_why() -> None:
+    fails, skips = failed("a", "x"), skipped("a", "no disk")
+    assert both.compare("a", passed("a"), None).why == "reported on the reference kernel only"
+    assert both.compare("a", None, passed("a")).why == "reported on ours only"
+    assert both.compare("a", fails, fails).why == "fails on the reference kernel, too"
+    assert both.compare("a", skips, skips).why == "no disk"
+
+
 def row(kernel: str, method: str, instructions: float | None, folios: int = 8192) -> Row:
     # One repetition of two is disturbed.
     speeds = (900.0 / instructions, 1000.0 / instructions) if instructions else (1.0,)
@@ -296,9 +318,10 @@ def test_path_length_bounds(off: float | None, batch: float, bad: int) -> None:
         row("pagehaul", "serial", off),
         row("pagehaul", "batch", batch),
         row("pagehaul", "threads", 9999.0),
+        row("pagehaul", "parallel", 1000.0),
     ]
     outcomes = figures.check_path_length(rows)
-    assert len(outcomes) == 2
+    assert len(outcomes) == 3
     assert sum(outcome.status is Status.FAILED for outcome in outcomes) == bad
 
 
@@ -331,10 +354,10 @@ def test_path_length_is_that_of_the_usual_path() -> None:
         replace(row("vanilla", "serial", 1000.0), gbps=(*longer, *usual)),
         replace(row("pagehaul", "serial", 1000.0), gbps=(*longer, *disturbed)),
         replace(row("pagehaul", "batch", 1000.0), gbps=longer + longer),
-        row("pagehaul", "threads", 9999.0),
+        replace(row("pagehaul", "parallel", 1000.0), gbps=usual),
     ]
     outcomes = figures.check_path_length(rows)
-    assert [outcome.status for outcome in outcomes] == [Status.PASSED, Status.FAILED]
+    assert [each.status for each in outcomes] == [Status.PASSED, Status.FAILED, Status.PASSED]
 
 
 def test_path_length_is_not_that_of_a_few_moves() -> None:
@@ -435,8 +458,12 @@ def test_help_is_forced_where_that_is_set(
     assert [each.name for each in outcomes if each.status is Status.FAILED] == bad
 
 
-def test_path_length_that_was_not_measured_fails() -> None:
-    assert figures.check_path_length([row("vanilla", "serial", 1000.0)])[-1].status is Status.FAILED
+@pytest.mark.parametrize("missing", ["serial", "batch", "parallel"])
+def test_path_length_that_was_not_measured_fails(missing: str) -> None:
+    modes = {"serial", "batch", "threads", "parallel"} - {missing}
+    rows = [row("vanilla", "serial", 1000.0), *(row("pagehaul", mode, 1000.0) for mode in modes)]
+    failures = [each for each in figures.check_path_length(rows) if each.status is Status.FAILED]
+    assert failures == [failed("path length of every mode", "not all modes were measured")]
 
 
 @pytest.mark.parametrize(
@@ -462,6 +489,40 @@ def test_folios_are_back_within_the_call(
     assert outcome.status is status
 
 
+SMOKE = ("serial on vanilla", "serial on pagehaul", "batch on pagehaul", "threads on pagehaul")
+
+
+@pytest.mark.parametrize(
+    ("integrity", "methods", "shapes", "bad"),
+    [
+        (Integrity(4096, 0, 0), 4, 3, set()),
+        (Integrity(4096, 1, 0), 4, 3, {"every byte is what was written"}),
+        (Integrity(0, 0, 0), 4, 3, {"every byte is what was written"}),
+        (Integrity(4096, 0, 1), 4, 3, {"every folio moved"}),
+        (Integrity(4096, 0, 0), 3, 3, {f"{SMOKE[3]} is measured"}),
+        (Integrity(4096, 0, 0), 4, 2, {f"{each} is measured" for each in SMOKE}),
+    ],
+)
+def test_a_small_benchmark_moves_everything_and_every_byte_is_right(
+    integrity: Integrity,
+    methods: int,
+    shapes: int,
+    bad: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = tuple(
+        replace(row(kernel, method, None, shape.folios), folio_kb=shape.folio_kb, bytes=shape.bytes)
+        for method, _, kernel in (each.split() for each in SMOKE[:methods])
+        for shape in figures._SMOKE_SHAPES[:shapes]
+    )
+    monkeypatch.setattr(figures, "_measure", lambda *_: Results({}, rows, integrity))
+    monkeypatch.setattr(figures, "check_remaps", lambda _: passed("remaps"))
+    monkeypatch.setattr(figures, "check_forced", lambda _: [])
+    monkeypatch.setattr(figures, "check_touches", lambda _: passed("touches"))
+    failures = {each.name for each in figures.smoke() if each.status is Status.FAILED}
+    assert failures == bad
+
+
 def guest_that_prints(
     monkeypatch: pytest.MonkeyPatch, output: str, error: str = ""
 ) -> list[Sequence[str]]:
@@ -469,10 +530,8 @@ def guest_that_prints(
     commands: list[Sequence[str]] = []
 
     def run(kernel: Kernel, guest: Guest, task: Task, *, log: Path, listener: Listener) -> None:
-        assert listener.on_output and listener.on_restart
+        assert listener.on_output
         commands.append(task.command)
-        listener.on_output("stdout", b"what a guest said that was broken and booted again")
-        listener.on_restart()
         listener.on_output("stdout", output.encode())
         if error:
             raise GuestError(error)
@@ -518,12 +577,13 @@ def test_the_script_of_a_guest_reports_exit_statuses(
     assert "ok 1 x\n" in output
 
 
+@pytest.mark.parametrize(("status", "fails"), [(0, False), (1, True), (4, False), (139, True)])
 def test_a_program_that_fails_without_a_failed_test(
-    monkeypatch: pytest.MonkeyPatch, cache: Path
+    status: int, fails: bool, monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
-    guest_that_prints(monkeypatch, ends("1..1\nok 1 a", 139) + ends("1..1\nok 1 b", 0))
+    guest_that_prints(monkeypatch, ends("1..1\nok 1 a", status) + ends("1..1\nok 1 b", 0))
     outcomes = programs.run_programs("suite", KERNEL, Guest(), PROGRAMS)
-    assert ("one", "exit status", "failed") in run_two(outcomes)
+    assert (("one", "exit status", "failed") in run_two(outcomes)) is fails
 
 
 def test_a_guest_that_dies_fails_what_had_not_ended(
@@ -539,6 +599,10 @@ def test_a_guest_that_dies_fails_what_had_not_ended(
         ("two", "the program", "failed"),
     ]
     assert outcomes["two"][-1].why == "Kernel panic"
+    # Nor does it say more of one that had not begun.
+    guest_that_prints(monkeypatch, ends("1..1\nok 1 a", 0), "Kernel panic")
+    outcomes = programs.run_programs("suite", KERNEL, Guest(), PROGRAMS)
+    assert run_two(outcomes) == [("one", "a", "passed"), ("two", "the program", "failed")]
 
 
 def test_a_warning_in_the_kernel_log_fails_though_all_tests_passed(
@@ -580,6 +644,16 @@ def test_old_warnings_of_the_kernel_pass() -> None:
     assert [each.status for each in sources.judge_warnings(old, old)] == [Status.PASSED] * 2
 
 
+def test_sparse_knows_nothing_of_guards() -> None:
+    said = "mm/migrate_copy/{}:9:9: warning: context imbalance in '{}' - wrong count at exit"
+    guarded = sources.find_warnings(said.format("mtcopy.c", "mtcopy_claim"))
+    plain = sources.find_warnings(said.format("mtcopy.c", "mtcopy_run"))
+    assert [each.status for each in sources.judge_warnings(set(), guarded)] == [Status.PASSED] * 2
+    ours, new = sources.judge_warnings(set(), guarded | plain)
+    assert ours.status is Status.FAILED and new.status is Status.PASSED
+    assert "mtcopy_run" in ours.why and "mtcopy_claim" not in ours.why
+
+
 def test_every_kernel_file_and_patch_is_checked() -> None:
     names = [str(path) for path in sources.kernel_sources()]
     assert any(name.endswith("mm/migrate_copy/batch.c") for name in names)
@@ -596,49 +670,101 @@ def test_every_patched_object_is_compiled(name: str) -> None:
     assert not any("migrate_copy" in each for each in found)
 
 
-def test_each_suite_takes_a_base() -> None:
-    for suite in registry.SUITES.values():
-        inspect.signature(suite).bind(base=bases.get(bases.DEFAULT))
+def pieces_of(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[Piece]:
+    """Return what a command line would run apart."""
+    found: list[Piece] = []
+
+    def run_pieces(pieces: Sequence[Piece], minutes: float | None) -> int:
+        found.extend(pieces)
+        return 0
+
+    monkeypatch.setattr(verb, "run_pieces", run_pieces)
+    assert main.main(["test", *words]) == 0
+    return found
 
 
-def test_everything_runs_on_the_default_base_and_some_on_the_others(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], cache: Path
+def test_everything_runs_in_its_short_form_and_some_of_it_on_the_others(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ran: list[tuple[str, str]] = []
-
-    def suite(name: str) -> Callable[[Base], list[Outcome]]:
-        def run(base: Base) -> list[Outcome]:
-            ran.append((name, base.name))
-            return [passed(name)]
-
-        return run
-
-    monkeypatch.setattr(verb, "SUITES", {name: suite(name) for name in (*registry.SHORT, "lint")})
-    monkeypatch.setattr(verb, "SHORT", {name: suite(name) for name in registry.SHORT})
-    monkeypatch.delenv("PAGEHAUL_TEST_MINUTES", raising=False)
-    assert main.main(["test"]) == 0
+    pieces = pieces_of(monkeypatch)
     default, *others = bases.names()
-    assert ran == [
-        *((name, default) for name in (*registry.SHORT, "lint") if name not in registry.ON_REQUEST),
-        *((name, other) for other in others for name in registry.SHORT),
+    suites = [piece.name for piece in pieces if piece.suite]
+    assert suites == [
+        *(name for name in registry.SUITES if name not in registry.ON_REQUEST),
+        *(
+            f"{other}/{suite.name}"
+            for other in others
+            for suite in registry.SUITES.values()
+            if suite.elsewhere
+        ),
     ]
-    assert others
-    ran.clear()
-    assert main.main(["test", "--suite", "kunit"]) == 0
-    assert main.main(["test", "--suite", "kunit", "--base", others[0]]) == 0
-    assert ran == [("kunit", default), ("kunit", others[0])]
-    assert "Suite kunit" in capsys.readouterr().err
-    ran.clear()
-    monkeypatch.setenv("PAGEHAUL_TEST_MINUTES", "0")
-    assert main.main(["test"]) == 0
-    assert ran == [("lint", default), *(("compile", other) for other in others)]
-    skips = (len(registry.SHORT) - 1) * (1 + len(others))
-    assert f"0 failed, {skips} skipped" in capsys.readouterr().out
-    monkeypatch.setenv("PAGEHAUL_TEST_MINUTES", "soon")
-    assert main.main(["test"]) != 0
-    assert "give a number of minutes" in capsys.readouterr().err
-    monkeypatch.setenv("PAGEHAUL_TEST_MINUTES", "3")
-    assert 55 < running.end() - running.end(2 / 3) < 61
+    assert others and all("--short" in piece.words for piece in pieces if piece.suite)
+    assert [piece.name for piece in pieces if not piece.suite] == [
+        f"kernel pagehaul {default}",
+        f"kernel vanilla {default}",
+        *(f"kernel pagehaul {other}" for other in others),
+    ]
+
+
+def test_all_is_every_suite_in_full_on_every_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = pieces_of(monkeypatch, "--all")
+    assert not any("--short" in piece.words for piece in pieces)
+    names = [piece.name for piece in pieces]
+    for base in bases.names():
+        prefix = "" if base == bases.DEFAULT else f"{base}/"
+        wanted = [suite for suite in registry.SUITES.values() if not suite.on_request]
+        assert {f"{prefix}{suite.name}" for suite in wanted if suite.boots} <= set(names)
+        assert {f"kernel {variant} {base}" for variant in ("vanilla", "pagehaul")} <= set(names)
+        assert ("lint" if base == bases.DEFAULT else f"{base}/compile") in names
+    assert names.count("unit") == 1
+
+
+def test_suites_that_are_named_run_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = ("--suite", "kunit", "--suite", "lint")
+    build, kunit, lint = pieces_of(monkeypatch, *named, "--base", "6.12")
+    assert build.words == ("build", "--variant", "pagehaul", "--base", "6.12")
+    assert kunit.name == "6.12/kunit" and "--short" not in kunit.words
+    assert [each.stage for each in (build, kunit, lint)] == [
+        Stage.BUILD,
+        Stage.GUESTS,
+        Stage.BESIDE,
+    ]
+    assert all("--short" in each.words for each in pieces_of(monkeypatch, *named, "--short")[1:])
+    (_, pinned, _) = pieces_of(monkeypatch, "--suite", "kunit", "--suite", "pinned")[-3:]
+    assert pinned.name == "kunit"
+    assert pieces_of(monkeypatch, "--suite", "kunit", "--suite", "pinned")[-1].stage is Stage.ALONE
+
+
+def test_one_suite_runs_here_and_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path
+) -> None:
+    seen: list[Subject] = []
+
+    def work(subject: Subject) -> list[Outcome]:
+        seen.append(subject)
+        spent.add(guests=2, boot_s=1.5)
+        return [failed("a", "b"), skipped("c", "d"), passed("e")]
+
+    monkeypatch.setattr(verb, "SUITES", {"kunit": Suite("kunit", 1, work)})
+    record = tmp_path / "record.json"
+    words = ["test", "--suite", "kunit", "--base", "6.12", "--record", str(record)]
+    before = spent.so_far().get("boot_s", 0.0)
+    assert main.main(words) == 1
+    outcomes, amounts = running.read_record(record, "kunit")
+    assert outcomes == work(seen[0])
+    assert amounts["boot_s"] == before + 1.5
+    assert main.main([*words, "--short"]) == 1
+    assert [(subject.short, subject.alone) for subject in seen[::2]] == [
+        (False, False),
+        (True, True),
+    ]
+    with pytest.raises(KeyError):
+        running.read_record(record, "errors")
+
+
+def test_a_record_is_of_one_suite(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["test", "--record", "x"]) == 1
+    assert "--record is for one suite" in capsys.readouterr().err
 
 
 def results_of(*statuses: str) -> dict[str, Outcome]:
@@ -681,16 +807,19 @@ def test_what_agrees_is_run_once() -> None:
     assert [each.status for each in outcomes] == [Status.PASSED, Status.SKIPPED, Status.SKIPPED]
 
 
-def test_what_ends_one_stops_the_others() -> None:
-    def wait(stop: threading.Event) -> str:
-        assert stop.wait(20), "nobody has stopped it"
-        return "stopped"
+@pytest.mark.parametrize("first", [True, False])
+def test_what_ends_one_stops_the_others(first: bool) -> None:
+    stopped: list[bool] = []
 
-    def end(stop: threading.Event) -> str:
+    def wait(stop: threading.Event) -> None:
+        stopped.append(stop.wait(5))
+
+    def end(stop: threading.Event) -> None:
         raise PagehaulError("no memory")
 
     with pytest.raises(PagehaulError, match="no memory"):
-        together.at_once([end, wait], 2)
+        together.at_once([end, wait] if first else [wait, end], 2)
+    assert stopped == [True]
 
 
 def test_works_at_once_give_their_results_in_order() -> None:
@@ -736,6 +865,27 @@ def test_the_kernels_own_tests_run_on_both_kernels(
         assert re.search(
             r"> \S*/khugepaged/scan_sleep_millisecs && ./split_huge_page_test", scripts
         )
+
+
+def test_the_short_form_of_the_kernels_own_tests_has_one_for_each_size_of_pages(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    ran: list[str] = []
+
+    def run_programs(_: str, kernel: Kernel, guest: Guest, found: Any, *__: Any, **___: Any) -> Any:
+        ran.extend(program.command for program in found)
+        return {program.label: [passed("a")] for program in found}
+
+    monkeypatch.setattr(mm_selftests, "run_programs", run_programs)
+    monkeypatch.setattr(tools, "require", lambda *packages: None)
+    monkeypatch.setattr(build, "build", lambda variant, base: replace(KERNEL, variant=variant))
+    monkeypatch.setattr(cprogs, "selftests", lambda *words: cache)
+    mm_selftests.SUITE(short=True)
+    few = "-t private_anon -t shared_anon_thp -t private_anon_htlb"
+    assert sum(command.endswith(f"./migration {few}") for command in ran) == 2
+    ran.clear()
+    mm_selftests.SUITE()
+    assert sum(command.endswith("./migration") for command in ran) == 2
 
 
 def test_names_that_a_program_repeats_stay_apart() -> None:
@@ -789,10 +939,15 @@ def test_on_the_other_bases_our_kernel_is_tested_alone(
     monkeypatch.setattr(ours, "all_at_once", nothing)
     monkeypatch.setattr(scripts, "all_at_once", nothing)
     other = bases.get(bases.names()[1])
+    content = registry.SUITES["content"]
+    monkeypatch.setattr(tools, "require", lambda *_: None)
+    in_full = len(content())
+    assert 0 < len(content(short=True)) < in_full
+    built.clear()
     for name in ("errors", "status", "move"):
-        beside = len(registry.SUITES[name](base=other))
+        beside = len(registry.SUITES[name](base=other, short=False))
         assert set(built) == {"pagehaul", "vanilla"}, name
         built.clear()
-        assert 0 < len(registry.SHORT[name](base=other)) < beside
+        assert 0 < len(registry.SUITES[name](base=other, short=True)) < beside
         assert set(built) == {"pagehaul"}, name
         built.clear()

@@ -63,6 +63,10 @@ def test_a_run_without_an_end_fails() -> None:
     assert not report.figures
 
 
+def test_a_run_without_figures_has_not_passed() -> None:
+    assert not torturing.read_report(OUTPUT.replace(json.dumps(FIGURES), "{}"), "").passed
+
+
 def test_the_line_says_what_was_done() -> None:
     text = torturing.line(FIGURES)
     assert "seed 7, 60 s: 3 MB moved, 5 MB verified, 0 wrong words" in text

@@ -29,6 +29,13 @@ MAKE = """\
  obj-y += migrate.o
 +obj-y += copy.o
 """
+COPY = """\
+--- a/mm/copy.c
++++ b/mm/copy.c
+@@ -1 +1,2 @@
+ copy
++as on this base
+"""
 
 
 @dataclass
@@ -82,6 +89,31 @@ def test_files_and_patches_are_laid_over(setting: Setting) -> None:
     assert "four\nhook\nfive\n" in (where / "mm/migrate.c").read_text()
     assert "copy.o" in (where / "mm/Makefile").read_text()
     assert "hook" not in (setting.pristine / "mm/migrate.c").read_text()
+
+
+def test_files_of_ours_that_a_base_changes_are_not_the_kernels_own(setting: Setting) -> None:
+    (setting.patches / "3.diff").write_text(COPY)
+    assert tree.patched_sources(setting.content.now()) == ["mm/migrate.c"]
+
+
+def test_a_copy_that_was_interrupted_is_made_again(
+    setting: Setting, kernel_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, before = setting.prepare(), setting.pristine
+
+    def interrupt(path: Path) -> None:
+        (path / "Kbuild").unlink()
+        raise KeyboardInterrupt
+
+    (kernel_dir / "more").touch()
+    setting.pristine = source.ensure(source=str(kernel_dir))
+    with monkeypatch.context() as patch:
+        patch.setattr(tree, "remove_tree", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            setting.prepare()
+    setting.pristine = before
+    assert setting.prepare() == where
+    assert (where / "Kbuild").exists()
 
 
 def test_vanilla_is_the_pristine_source(setting: Setting) -> None:

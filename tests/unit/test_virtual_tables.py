@@ -263,7 +263,7 @@ def judged(gbps: float, cpus: int, settings: dict[str, str] | None = None, **wha
 
 
 def test_mechanisms_are_judged_with_and_without_them() -> None:
-    without = {"debug.without/placement": "1"}
+    without = {"debug.without/caller": "1"}
     rows = [
         judged(2.2, 2),
         judged(2.0, 2, without),
@@ -271,16 +271,16 @@ def test_mechanisms_are_judged_with_and_without_them() -> None:
         judged(5.0, 8, without),
         judged(3.2, 8, {"debug.set_folios": "8"}),
         judged(2.0, 8, {"priority": "high"}, condition="busy"),
-        judged(1.0, 8, {"priority": "high", "debug.without/cost_model": "1"}, condition="busy"),
+        judged(1.0, 8, {"priority": "high", "debug.without/engine_model": "1"}, condition="busy"),
         # There is no cell of it with all mechanisms.
         judged(9.0, 16, without),
     ]
     table = experiment_table(ran(*rows), "judge")
     assert table.header == ("mechanism", "folios", "method", "2 CPUs", "8 CPUs")
     assert table.rows == (
-        ("placement", "2 MB x 64", "all CPUs", "+10.0%", "-20.0%"),
+        ("caller", "2 MB x 64", "all CPUs", "+10.0%", "-20.0%"),
         ("set_folios 8", "2 MB x 64", "all CPUs", "", "+25.0%"),
-        ("cost_model", "busy, 2 MB x 64", "all CPUs, priority high", "", "+100.0%"),
+        ("engine_model", "busy, 2 MB x 64", "all CPUs, priority high", "", "+100.0%"),
     )
 
 
@@ -302,7 +302,7 @@ def everything() -> Results:
             vanilla(cpus=cpus, experiment="busy", condition="busy", hog=hog, cpu_ns=1e4),
             cell("batch", 2.0, cpus, experiment="busy", condition="busy", hog=hog, cpu_ns=1e4),
             judged(2.2, cpus, shape=(4, 16384)),
-            judged(2.0, cpus, {"debug.without/cost_model": "1"}, shape=(4, 16384)),
+            judged(2.0, cpus, {"debug.without/engine_model": "1"}, shape=(4, 16384)),
         ]
     return ran(*rows)
 

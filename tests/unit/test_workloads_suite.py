@@ -20,6 +20,17 @@ def test_every_way_of_every_service_is_played_with_little_memory() -> None:
     assert any(scene.rate for scene in scenes) and any(scene.huge for scene in scenes)
 
 
+def test_the_short_form_has_every_service_and_every_way() -> None:
+    whole = [scene for each in workloads.scenes(4).values() for scene in each]
+    short = [scene for each in workloads.scenes(4, short=True).values() for scene in each]
+    assert set(short) < set(whole) and len(short) <= 18
+    for what in ("service", "way", "name", "huge"):
+        assert {getattr(each, what) for each in short} == {getattr(each, what) for each in whole}
+    assert {each for each in short if each.service == "redis"} == {
+        each for each in whole if each.service == "redis"
+    }
+
+
 def test_a_scene_that_fails_is_a_test_that_fails(tmp_path: Path) -> None:
     program = tmp_path / "workbench"
     program.write_text('#!/bin/sh\necho "of $2"\n[ "$2" != --service=threads ]\n')

@@ -93,7 +93,42 @@ static inline bool migrate_copy_broken(enum migrate_copy_break rule)
 {
 	return READ_ONCE(migrate_copy_broken_rules) & BIT(rule);
 }
+
+extern unsigned int migrate_copy_engine_chunk_kb;
+extern atomic_long_t migrate_copy_engine_jobs;
+extern atomic_long_t migrate_copy_engine_chunks;
+
+/**
+ * migrate_copy_engine_most() - How large a test wants chunks of engines to be.
+ *
+ * Context: Any.
+ * Return: The most base pages.
+ */
+static inline unsigned long migrate_copy_engine_most(void)
+{
+	return READ_ONCE(migrate_copy_engine_chunk_kb) * 1024UL / PAGE_SIZE;
+}
+
+/**
+ * migrate_copy_engine_count() - Count what engines do.
+ * @chunk: A chunk was copied, else a job was begun.
+ *
+ * Context: Any.
+ */
+static inline void migrate_copy_engine_count(bool chunk)
+{
+	atomic_long_inc(chunk ? &migrate_copy_engine_chunks : &migrate_copy_engine_jobs);
+}
 #else
+static inline unsigned long migrate_copy_engine_most(void)
+{
+	return ULONG_MAX;
+}
+
+static inline void migrate_copy_engine_count(bool chunk)
+{
+}
+
 static inline void migrate_copy_at(enum migrate_copy_window_at window)
 {
 }

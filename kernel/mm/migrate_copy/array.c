@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The array of move_pages(2), of which several CPUs take pieces.
+ * Several CPUs share the page array of move_pages(2).
  *
- * A part of the array is read into memory, as far as all of its pages go to one node. If
- * its addresses rise, so that a page is met only once, pieces are moved ahead of the
- * call, see pieces.c, and what became of each page is noted, where it is certain
- * what one CPU alone would say of it. Everything else is left as it was.
+ * A part of the array, up to the next change of the target node, is read into
+ * memory. If its addresses are strictly ascending, so that no page occurs
+ * twice, pieces of it are moved ahead of the call (see pieces.c). The state of
+ * a page is recorded only if it is certain what status a single CPU would
+ * report. All other pages are left alone.
  *
- * There is one thing more that a caller can find out: when the call ends early, as one
- * page cannot be moved, pages behind it, of which it then tells nothing, may have moved.
+ * One difference is visible to user space: if the call ends early because a
+ * page cannot be moved, later pages, whose status is not reported, may have
+ * moved.
  */
 #include <linux/compat.h>
 #include <linux/pagewalk.h>
@@ -18,10 +20,10 @@
 #include "internal.h"
 #include "pieces.h"
 
-/* Pages that are in memory at a time, at most, and those that are read at a time. */
+/* The most entries in memory at a time, and the entries read at a time. */
 #define ARRAY_MOST	SZ_64K
 #define ARRAY_BLOCK	SZ_1K
-/* With less for the same node nobody looks at the next ones. */
+/* After a part shorter than this, skip to the next ARRAY_BLOCK entries. */
 #define ARRAY_LEAST	16
 
 static unsigned long array_addr(const struct migrate_array *array, int i)
@@ -38,14 +40,14 @@ static enum migrate_array_state array_state(const struct migrate_array *array,
 static void array_set_state(struct migrate_array *array, int i,
 			    enum migrate_array_state state)
 {
-	/* Others look at the addresses beside their pieces. */
+	/* Other CPUs read the addresses next to their pieces. */
 	WRITE_ONCE(array->page[i], array_addr(array, i) | state);
 }
 
 /*
- * Read some entries of the arrays; returns how many of them belong to the part. If one
- * might be of a page that has been met before, the part cannot be moved ahead: one CPU
- * alone finds that such a page is busy.
+ * Read up to @nr entries; returns how many of them belong to the part. Clears
+ * @rises if an entry may repeat an earlier page: a single CPU would find that
+ * page busy, so the part must not be moved ahead.
  */
 static int array_read_block(struct migrate_array *array, int nr,
 			    unsigned long *last, bool *rises)
@@ -77,7 +79,7 @@ static int array_read_block(struct migrate_array *array, int nr,
 		if (node != array->node)
 			break;
 		page[got] &= PAGE_MASK;
-		/* One above TASK_SIZE has a tag, and may be any page. */
+		/* An address above TASK_SIZE is tagged: it may be any page. */
 		if (page[got] <= *last || page[got] >= TASK_SIZE) {
 			*rises = false;
 			break;
@@ -89,11 +91,11 @@ end:
 	return got;
 }
 
-/* Read the part that begins with an index, and say from where on to read the next. */
+/* Read the part that begins at @first, and set where to read the next one. */
 static void array_read_part(struct migrate_array *array, unsigned long first)
 {
 	int most = min(array->nr_pages - first, ARRAY_MOST), block, got;
-	/* The part before, if its pages go to the same node, may have the page, too. */
+	/* A previous part for the same node may contain the same page. */
 	unsigned long last = array->nr ? array_addr(array, array->nr - 1) : 0;
 	int node = array->node;
 	bool rises = true;
@@ -110,7 +112,7 @@ static void array_read_part(struct migrate_array *array, unsigned long first)
 	if (array->node != node)
 		last = 0;
 	do {
-		/* A few at a time, as other tasks may have to run. */
+		/* Read in blocks, to let other tasks run in between. */
 		block = min(most - array->nr, ARRAY_BLOCK);
 		got = array_read_block(array, block, &last, &rises);
 		array->nr += got;
@@ -121,12 +123,12 @@ static void array_read_part(struct migrate_array *array, unsigned long first)
 		return;
 	}
 	array->next = first + array->nr;
-	/* Where nodes change all the time, it is not worth to try it at each change. */
+	/* If the node changes all the time, do not retry at each change. */
 	if (array->nr < ARRAY_LEAST)
 		array->next = first + ARRAY_BLOCK;
 }
 
-/* How many base pages there are from one page to the next, by the first one. */
+/* Estimate from the first entry how many base pages an entry stands for. */
 static int array_find_unit(const struct migrate_array *array)
 {
 	unsigned long addr = array_addr(array, 0), step;
@@ -150,20 +152,21 @@ static int array_find_unit(const struct migrate_array *array)
 	return nr;
 }
 
-/* Are the page before an index and the one there in two page tables? */
+/* Is there a page table boundary between entries i - 1 and i? */
 static bool array_table_ends(const struct migrate_array *array, int i)
 {
 	return (array_addr(array, i - 1) ^ array_addr(array, i)) >> PMD_SHIFT;
 }
 
 /*
- * Where the piece ends that begins at an index: with a page table, before or behind
- * what would be its size. Two CPUs in one table would want its lock for every page.
+ * Find the end of the piece that begins at @from: a page table boundary near
+ * its nominal size, if there is one. Two CPUs in one page table would contend
+ * for its lock on every page.
  */
 static int array_find_cut(const struct migrate_array *array, int from)
 {
 	int least = max(MIGRATE_PIECE_LEAST / array->unit, 1);
-	int most = max((int)READ_ONCE(migrate_copy_batch_pages) / array->unit, 1);
+	int most = max((int)MIGRATE_COPY_BATCH_PAGES / array->unit, 1);
 	int left = array->nr - from, nr, i;
 
 	nr = DIV_ROUND_UP(left, READ_ONCE(array->pieces.nr_cpus));
@@ -183,9 +186,9 @@ static int array_find_cut(const struct migrate_array *array, int from)
 }
 
 /*
- * Is part of a large folio mapped before or behind the piece? What its pages there are
- * to be told depends on which of them one CPU alone meets first. Of what lies before
- * and behind the part nothing is known.
+ * May other entries, before or after the piece, refer to the same large folio?
+ * The status of its pages depends on which of them a single CPU meets first.
+ * Entries outside the part are unknown: assume the worst.
  */
 static bool array_straddles(const struct migrate_array *array,
 			    const struct migrate_piece *piece, int i,
@@ -204,7 +207,7 @@ static bool array_straddles(const struct migrate_array *array,
 	       array_addr(array, array->nr - 1) + PAGE_SIZE < to;
 }
 
-/* Isolate a page; false if what becomes of it depends on others. */
+/* Isolate a page. Returns false if its status cannot be predicted. */
 static bool array_isolate_page(struct migrate_array *array, struct migrate_piece *piece,
 			       struct folio_isolation *iso, int i,
 			       struct vm_area_struct **vmap)
@@ -237,7 +240,7 @@ static bool array_isolate_page(struct migrate_array *array, struct migrate_piece
 		if (!odd)
 			array_set_state(array, i, MIGRATE_ARRAY_TAKEN);
 	}
-#ifndef __CHECKER__	/* It does not know that folio_walk_start() locks. */
+#ifndef __CHECKER__	/* sparse does not know folio_walk_start() locks. */
 	folio_walk_end(&fw, vma);
 #endif
 	return !odd;
@@ -298,7 +301,7 @@ static void array_done(struct migrate_pieces *pieces,
 	}
 }
 
-/* Is it certain that it is not worth to read the part? That costs little to see. */
+/* Cheap check: is the part certainly not worth reading? */
 static bool array_too_small(const struct migrate_array *array, unsigned long first)
 {
 	unsigned long nr = array->nr_pages - first;
@@ -312,7 +315,7 @@ static bool array_too_small(const struct migrate_array *array, unsigned long fir
 	return to < from || to - from < MIGRATE_PIECE_LEAST * PAGE_SIZE;
 }
 
-/* Read the part that begins with an index, and move of it what can be. */
+/* Read the part that begins at @first, and move as much of it as possible. */
 static void array_go_ahead(struct migrate_array *array, unsigned long first)
 {
 	struct migrate_pieces *pieces = &array->pieces;
@@ -321,7 +324,7 @@ static void array_go_ahead(struct migrate_array *array, unsigned long first)
 		.reason = MR_SYSCALL,
 	};
 
-	/* If nothing comes of it, nobody looks again. */
+	/* Do not try again if this fails. */
 	array->next = array->nr_pages;
 	if (!migrate_copy_team_size(MR_SYSCALL, pieces->asked) ||
 	    array_too_small(array, first))
@@ -351,15 +354,15 @@ static void array_go_ahead(struct migrate_array *array, unsigned long first)
 }
 
 /**
- * __migrate_array_look() - What is known of a page of an array?
+ * __migrate_array_look() - Get the state of a page of an array.
  * @array: The array.
- * @i: The index of the page; they are asked for in rising order.
- * @p: Its address, as the array has it now.
- * @node: Where it is to be, likewise.
- * @nr: How many pages this is said of, with those after it.
+ * @i: The index of the page; must not decrease from call to call.
+ * @p: Its address, as currently read from the array.
+ * @node: Its target node, as currently read from the array.
+ * @nr: Set to the number of pages, from @i on, that are in this state.
  *
- * Pages that nobody has looked at yet are moved before, if they can be, with those
- * after them.
+ * If @i is beyond the entries read so far, the part that begins there is read
+ * and moved ahead first, as far as possible.
  *
  * Context: Process context, may sleep.
  * Return: The state of the page.

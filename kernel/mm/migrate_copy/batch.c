@@ -12,44 +12,42 @@
  * or swap cache, and PG_private account for. From then on until the folio is
  * moved or unlocked, nobody can write to it:
  *
- * - through a page table: there are migration entries in all of them, and a
- *   fault on one waits for the folio lock. The flush has ended every use of
- *   an older translation;
- * - through a pin (O_DIRECT, RDMA, io_uring's fixed buffers, vmsplice): taken
- *   before, it is an additional reference, and the folio is not copied here.
- *   GUP cannot take a new one, for there is no page table entry to take it
- *   from; GUP-fast re-reads the entry after it has taken its reference, and
- *   drops the reference when the entry has changed. memfd_pin_folios() takes
- *   its pins from the page cache; it waits for the folio lock before it hands
- *   them out;
+ * - through a page table: all of them hold migration entries, and a fault on
+ *   one waits for the folio lock. The flush has ended every use of an older
+ *   translation;
+ * - through a pin (O_DIRECT, RDMA, io_uring's fixed buffers, vmsplice): an
+ *   existing pin is an additional reference, so the folio is not copied here.
+ *   GUP cannot take a new one, because no page table entry maps the folio;
+ *   GUP-fast re-reads the entry after taking its reference, and drops the
+ *   reference if the entry has changed. memfd_pin_folios() takes its pins from
+ *   the page cache, and waits for the folio lock before it returns them;
  * - through the page cache or the swap cache: a lookup can take a reference at
  *   any time, but write(2), truncation and faults lock the folio before they
- *   change it or map it. Only regular files are batched: the file system may
- *   read the blocks of its directories again under a lock of its own (AFS does).
+ *   change or map it. Only regular files are batched: a file system may reread
+ *   the blocks of its directories under a lock of its own (AFS does).
  *
- * So the check must come before the copy. At the switch it would be too late:
- * the holder of a pin could write after the copy and drop the pin before the
- * switch. The check at the switch stays all the same, it is what protects the
- * mapping. If it fails, the copy is void: the mark is gone, and the next pass
- * starts again with the check.
+ * So the references must be checked before the copy. At the switch it would be
+ * too late: the holder of a pin could write after the copy and drop the pin
+ * before the switch. The check at the switch remains, because it protects the
+ * mapping. If it fails, the copy is void: the mark is dropped, and the next
+ * pass starts with a new check.
  *
- * Why nobody sees a page that is not complete
- * -------------------------------------------
+ * Why nobody sees an incomplete page
+ * ----------------------------------
  *
- * Nothing that can be looked up refers to a destination before its folio is
- * moved: neither the page cache, nor the swap cache, nor a page table. A
- * buffered read, which takes no folio lock, finds the source, whose content
- * does not change, until the mapping switches to a destination whose content
- * was complete before (see job.c and helpers.c for the ordering). A failed
- * copy just leaves the destination unmarked; move_to_new_folio() then copies
- * again, and decides as it does without us.
+ * Neither the page cache, nor the swap cache, nor a page table refers to a
+ * destination before its folio is moved. A buffered read, which takes no folio
+ * lock, finds the source, whose content does not change, until the mapping
+ * switches to a destination whose content is already complete (see job.c and
+ * helpers.c for the ordering). If a copy fails, the destination is left
+ * unmarked; move_to_new_folio() then copies again, and handles errors as usual.
  *
  * What is not batched
  * -------------------
  *
  * Pages with movable_ops, and folios whose address space has a migrate_folio
- * callback of its own: these may rely on locks of their own during the copy,
- * buffer heads for one. They are copied when they are moved, as ever.
+ * callback of its own: these may need their own locks during the copy, as
+ * buffer heads do. They are copied when they are moved.
  */
 #include <linux/migrate.h>
 #include <linux/mm.h>
@@ -61,38 +59,33 @@
 #include "../migrate.h"
 #include "internal.h"
 
-/* Base pages of a batch that are copied together; less is copied as it is moved. */
+/* Batches of fewer base pages are copied as they are moved. */
 #define MIGRATE_COPY_MIN_PAGES	(SZ_256K / PAGE_SIZE)
 
-/* Base pages of a copy that a team shares when its batches come to an end. */
+/*
+ * Copies of fewer base pages are not shared with helpers that take batches:
+ * these join in only when no batch is left.
+ */
 #define MIGRATE_COPY_SHARED_PAGES	(SZ_512K / PAGE_SIZE)
 
 /*
- * Folio pairs that wait to be copied, and what has been copied so far; lost are
- * those of the last copy that an engine may still have written to after it. They are
- * on the stack, unless an engine may have them and there is room for more elsewhere.
+ * Folio pairs that wait to be copied, and what has been copied so far.
  */
 struct migrate_copy_set {
 	int reason;
 	bool may_share;
 	bool may_offload;
 	const struct migrate_aid *aid;
-	struct migrate_copy_room *room;
-	struct migrate_copy_pair *pairs;
-	unsigned long *failed;
-	unsigned int max;
 	unsigned int nr;
 	unsigned long pages;
 	unsigned long folios_done;
 	unsigned long pages_done;
 	unsigned long helper_pages_done;
 	unsigned long engine_pages_done;
-	unsigned long lost_pages;
-	unsigned long own_failed;
-	struct migrate_copy_pair own_pairs[MIGRATE_COPY_SET];
+	struct migrate_copy_pair pairs[MIGRATE_COPY_SET];
 };
 
-/* Swap cache and shmem, and the data of regular files. */
+/* Swap cache, shmem, and the data of regular files. */
 static bool batch_takes_mapping(struct address_space *mapping)
 {
 	if (mapping_inaccessible(mapping))
@@ -103,23 +96,23 @@ static bool batch_takes_mapping(struct address_space *mapping)
 	       S_ISREG(mapping->host->i_mode);
 }
 
-/* Has nobody a reference that migration does not know? */
+/* Does migration account for all references? */
 static bool batch_unpinned(const struct folio *src)
 {
-	/* One more than expected: the reference of the isolation. */
+	/* One more than expected: isolation holds a reference. */
 	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1) {
 		count_vm_event(MIGRATE_COPY_FALLBACK_REFS);
 		return false;
 	}
 	/*
-	 * Whoever has dropped a pin may have written before: the content is read after
-	 * the count.  Pairs with the full barrier of folio_put().
+	 * Read the content after the count: the holder of a pin may have written
+	 * before it dropped the pin. Pairs with the full barrier of folio_put().
 	 */
 	smp_rmb();
 	return true;
 }
 
-/* Is it to be copied here? If not, why that is so is counted. */
+/* Can the folio be copied here? If not, count the reason. */
 static bool batch_takes(struct folio *src)
 {
 	struct address_space *mapping;
@@ -141,43 +134,40 @@ static bool batch_takes(struct folio *src)
 	return batch_unpinned(src);
 }
 
-static void batch_copy_alone(const struct migrate_copy_set *set)
+static unsigned long batch_copy_alone(const struct migrate_copy_set *set)
 {
+	unsigned long failed = 0;
 	unsigned int i;
 
 	for (i = 0; i < set->nr; i++) {
 		if (unlikely(folio_mc_copy(set->pairs[i].dst,
 					   set->pairs[i].src)))
-			__set_bit(i, set->failed);
+			__set_bit(i, &failed);
 	}
 	cond_resched();
+	return failed;
 }
 
-static unsigned int batch_chunk_pages(void)
-{
-	return READ_ONCE(migrate_copy_chunk_kb) * SZ_1K / PAGE_SIZE;
-}
-
-static void batch_copy_nontemporal(const struct migrate_copy_set *set)
+static unsigned long batch_copy_nontemporal(const struct migrate_copy_set *set)
 {
 	struct migrate_copy_job job;
 
-	migrate_copy_job_init(&job, set->pairs, set->nr, batch_chunk_pages(), true);
-	job.failed = set->failed;
+	migrate_copy_job_init(&job, set->pairs, set->nr, MIGRATE_COPY_CHUNK_PAGES, true);
 	migrate_copy_job_run(&job, NULL, NUMA_NO_NODE, 0);
+	return job.failed;
 }
 
-/* How many helpers to wake for the copy; negative if it is not worth sharing at all. */
+/* How many helpers to wake for the copy; negative if it is not worth sharing. */
 static int batch_most_helpers(const struct migrate_copy_set *set)
 {
 	unsigned int most = READ_ONCE(migrate_copy_max_helpers);
 
 	if (!set->may_share || !most)
 		return -1;
-	/* Helpers that take batches help to copy when none is left. */
+	/* Helpers that take batches share copies when no batch is left. */
 	if (set->aid->team->started && set->aid->team->next_batch)
 		return set->pages >= MIGRATE_COPY_SHARED_PAGES ? 0 : -1;
-	/* Those that stay from one copy to the next are worth it sooner or later. */
+	/* Helpers stay from one copy to the next: only the first must pay off. */
 	if (!set->aid->team->started)
 		most = migrate_copy_helpers_for(0, set->pages, most);
 	if (most)
@@ -186,77 +176,56 @@ static int batch_most_helpers(const struct migrate_copy_set *set)
 	return -1;
 }
 
-static unsigned int batch_run_engines(struct migrate_copy_set *set,
-				      struct migrate_copy_job *job,
-				      unsigned int max_helpers)
-{
-	const struct migrate_copy_info info = {
-		.pages = set->pages,
-		.folios = set->nr,
-		.dst_nid = folio_nid(set->pairs[0].dst),
-		.reason = set->reason,
-	};
-	unsigned long engine_pages = 0;
-	unsigned int woken;
-
-	woken = migrate_copy_offload_run(job, &info, set->aid->team, max_helpers,
-					 &engine_pages);
-	set->engine_pages_done += engine_pages;
-	return woken;
-}
-
-static void batch_copy_shared(struct migrate_copy_set *set,
-			      unsigned int max_helpers, bool nontemporal)
+static unsigned long batch_copy_shared(struct migrate_copy_set *set,
+				       unsigned int max_helpers, bool nontemporal)
 {
 	struct migrate_copy_job job __uninitialized;
 	int nid = folio_nid(set->pairs[0].dst);
 	unsigned int woken;
 
-	migrate_copy_job_init(&job, set->pairs, set->nr, batch_chunk_pages(),
+	migrate_copy_job_init(&job, set->pairs, set->nr, MIGRATE_COPY_CHUNK_PAGES,
 			      nontemporal);
-	job.failed = set->failed;
 	job.highpri = migrate_copy_is_highpri(set->aid->asked);
-	if (set->may_offload)
-		woken = batch_run_engines(set, &job, max_helpers);
+	if (IS_ENABLED(CONFIG_MIGRATE_COPY_ENGINE) && set->may_offload)
+		woken = migrate_copy_offload_run(&job, set->pages, set->reason, set->may_share,
+						 set->aid->team, max_helpers);
 	else
 		woken = migrate_copy_job_run(&job, set->aid->team, nid, max_helpers);
 	if (max_helpers && !woken && !atomic_long_read(&job.helper_pages))
 		count_vm_event(MIGRATE_COPY_ALONE_BUSY);
 	set->helper_pages_done += atomic_long_read(&job.helper_pages);
+	set->engine_pages_done += job.engine_pages;
+	/* Nobody has copied what was lost. */
+	set->pages -= job.lost_pages;
 
 	count_vm_event(MIGRATE_COPY_JOBS);
 	count_vm_events(MIGRATE_COPY_HELPERS_WOKEN, woken);
-	set->lost_pages = job.lost_pages;
+	return job.failed;
 }
 
-/* Copy what has been collected; returns how many failed, and notes which. */
+/* Copy the set. Returns one bit for each pair that failed. */
 static unsigned long batch_copy_set(struct migrate_copy_set *set)
 {
 	int nid = folio_nid(set->pairs[0].dst);
 	bool nontemporal = migrate_copy_is_nontemporal(set->reason, nid);
-	unsigned long engines_before = set->engine_pages_done;
+	unsigned long by_engines = set->engine_pages_done;
 	int max_helpers = batch_most_helpers(set);
-	unsigned long failed, by_cpus;
+	unsigned long failed;
 
-	bitmap_zero(set->failed, set->nr);
-	set->lost_pages = 0;
 	if (max_helpers >= 0 || set->may_offload)
-		batch_copy_shared(set, max(max_helpers, 0), nontemporal);
+		failed = batch_copy_shared(set, max(max_helpers, 0), nontemporal);
 	else if (nontemporal)
-		batch_copy_nontemporal(set);
+		failed = batch_copy_nontemporal(set);
 	else
-		batch_copy_alone(set);
+		failed = batch_copy_alone(set);
 
-	/* What was lost was copied by nobody, as far as anybody knows. */
-	set->pages -= set->lost_pages;
-	by_cpus = set->pages - (set->engine_pages_done - engines_before);
+	by_engines = set->engine_pages_done - by_engines;
 	if (nontemporal)
 		count_vm_events(MIGRATE_COPY_BYTES_NONTEMPORAL,
-				by_cpus * PAGE_SIZE);
-	failed = bitmap_weight(set->failed, set->nr);
-	set->folios_done += set->nr - failed;
+				(set->pages - by_engines) * PAGE_SIZE);
+	set->folios_done += set->nr - hweight_long(failed);
 	set->pages_done += set->pages;
-	count_vm_events(MIGRATE_COPY_FALLBACK_FAILED, failed);
+	count_vm_events(MIGRATE_COPY_FALLBACK_FAILED, hweight_long(failed));
 	return failed;
 }
 
@@ -269,7 +238,7 @@ static void batch_add(struct migrate_copy_set *set, struct folio *dst,
 	set->nr++;
 }
 
-/* Copy the set, take the mark from what failed, make room. */
+/* Copy the set, unmark the folios that failed, and empty the set. */
 static void batch_copy_and_mark(struct migrate_copy_set *set)
 {
 	unsigned long failed;
@@ -279,10 +248,8 @@ static void batch_copy_and_mark(struct migrate_copy_set *set)
 		return;
 
 	failed = batch_copy_set(set);
-	if (failed) {
-		for_each_set_bit(i, set->failed, set->nr)
-			set->pairs[i].dst->migrate_info &= ~FOLIO_CONTENT_COPIED;
-	}
+	for_each_set_bit(i, &failed, set->nr)
+		set->pairs[i].dst->migrate_info &= ~FOLIO_CONTENT_COPIED;
 	set->nr = 0;
 	set->pages = 0;
 }
@@ -300,44 +267,28 @@ static void batch_account(const struct migrate_copy_set *set)
 	count_vm_events(MIGRATE_COPY_BYTES_ENGINES,
 			set->engine_pages_done * PAGE_SIZE);
 	trace_migrate_copy_batch(set->reason, set->folios_done, set->pages_done,
-				 set->helper_pages_done);
+				 set->helper_pages_done, set->engine_pages_done);
 }
 
 static void batch_set_init(struct migrate_copy_set *set, int reason,
 			   const struct migrate_aid *aid, bool may_offload)
 {
-	memset(set, 0, offsetof(struct migrate_copy_set, own_pairs));
+	/* A helper that reclaims memory must not recruit others. */
+	bool may_ask = aid->team->started || !migrate_copy_is_helper();
+
+	memset(set, 0, offsetof(struct migrate_copy_set, pairs));
 	set->reason = reason;
 	set->aid = aid;
-	set->may_share = migrate_copy_may_share(reason, aid->asked);
-	set->may_offload = may_offload;
-	/* A helper works for others, and starts no team. */
-	if (!aid->team->started && migrate_copy_is_helper()) {
-		set->may_share = false;
-		set->may_offload = false;
-	}
-	set->pairs = set->own_pairs;
-	set->failed = &set->own_failed;
-	set->max = MIGRATE_COPY_SET;
-}
-
-/* Engines get whole batches: each set is waited for to its end. */
-static void batch_set_enlarge(struct migrate_copy_set *set)
-{
-	set->room = migrate_copy_room_get();
-	if (!set->room)
-		return;
-	set->pairs = set->room->pairs;
-	set->failed = set->room->failed;
-	set->max = MIGRATE_COPY_LARGE_SET;
+	set->may_share = may_ask && migrate_copy_may_share(reason, aid->asked);
+	set->may_offload = may_ask && may_offload;
 }
 
 /*
- * May idle CPUs help, and are there so many base pages that they may be worth their
- * while? If not, nothing is won by copying them together, before they are moved, and
- * the first of them is away for longer. So it is with the folios of a piece: helpers
- * have pieces of their own. Unless somebody has decided that it is worth it, or they
- * are to be copied by something else.
+ * Copying a batch together is worth it only if helpers may share the copy and it
+ * is large enough for them; otherwise the first folio just stays unmapped for
+ * longer. The same holds for several folios of a piece, because helpers have
+ * pieces of their own. The administrator's settings override this, and so do
+ * engines.
  */
 static bool batch_worth_it(const struct list_head *src_folios, bool may_offload,
 			   int reason, const struct migrate_aid *aid)
@@ -349,22 +300,22 @@ static bool batch_worth_it(const struct list_head *src_folios, bool may_offload,
 	if (list_empty(src_folios))
 		return false;
 	if (READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS ||
-	    READ_ONCE(migrate_copy_min_helper_kb) != MIGRATE_COPY_AUTO ||
 	    READ_ONCE(migrate_copy_nontemporal) != MIGRATE_COPY_NT_NEVER)
 		return true;
 
-	if (team->started && team->next_batch && !list_is_singular(src_folios))
-		return may_offload;
+	if (team->started && team->next_batch && !list_is_singular(src_folios) &&
+	    !may_offload)
+		return false;
 
 	list_for_each_entry(src, src_folios, lru) {
 		pages += folio_nr_pages(src);
 		if (pages >= MIGRATE_COPY_MIN_PAGES)
 			return may_offload || migrate_copy_may_share(reason, aid->asked);
 	}
-	return may_offload;
+	return false;
 }
 
-/* Out of the way of small moves, which need no room for a set. */
+/* noinline: small moves need no set on their stack. */
 static noinline void batch_copy(struct list_head *src_folios,
 				struct list_head *dst_folios, int reason,
 				const struct migrate_aid *aid, bool may_offload)
@@ -373,25 +324,20 @@ static noinline void batch_copy(struct list_head *src_folios,
 	struct folio *src, *dst;
 
 	batch_set_init(&set, reason, aid, may_offload);
-	if (set.may_offload)
-		batch_set_enlarge(&set);
 
 	dst = list_first_entry(dst_folios, struct folio, lru);
 	list_for_each_entry(src, src_folios, lru) {
-		if (unlikely(migrate_copy_quarantined(dst))) {
-			/* From an earlier pass. It will not be moved to. */
-		} else if (likely(batch_takes(src))) {
-			/* Marked in advance: nobody looks before it is copied. */
+		/* Not if it is from an earlier pass, and will not be moved to. */
+		if (likely(!migrate_copy_quarantined(dst) && batch_takes(src))) {
+			/* Mark early: nobody reads it before the copy. */
 			dst->migrate_info |= FOLIO_CONTENT_COPIED;
 			batch_add(&set, dst, src);
-			if (set.nr == set.max)
+			if (migrate_copy_set_full(set.nr))
 				batch_copy_and_mark(&set);
 		}
 		dst = list_next_entry(dst, lru);
 	}
 	batch_copy_and_mark(&set);
-	if (set.room)
-		migrate_copy_room_put(set.room);
 
 	batch_account(&set);
 }
@@ -401,14 +347,14 @@ static noinline void batch_copy(struct list_head *src_folios,
  * @src_folios: The source folios, linked by their lru: locked, unmapped, the
  *	TLB flushed.
  * @dst_folios: Their destinations in the same order, linked by their lru:
- *	locked, the record of the migration in folio->migrate_info.
+ *	locked, with the state of the migration in folio->migrate_info.
  * @reason: The migrate_reason of the request.
- * @aid: Who helps with the request; if helpers take no batches of it, a team that
- *	helps to copy is started where that is worth it.
+ * @aid: The helpers of the request. If they take no batches of it, a team that
+ *	only copies is started where that is worth it.
  *
- * Each destination whose content is complete gets FOLIO_CONTENT_COPIED set in its
- * migrate_info; the others are to be copied when they are moved. The top of
- * this file says why that is safe. A small batch is left as it is.
+ * Sets FOLIO_CONTENT_COPIED in the migrate_info of each destination whose content
+ * is complete; the others are copied when they are moved, and so are small
+ * batches. The top of this file explains why that is safe.
  *
  * Context: Process context, may sleep. Takes no lock under which anybody may
  * sleep, and allocates nothing.
@@ -416,7 +362,7 @@ static noinline void batch_copy(struct list_head *src_folios,
 void migrate_copy_batch(struct list_head *src_folios, struct list_head *dst_folios,
 			int reason, const struct migrate_aid *aid)
 {
-	bool may_offload = migrate_copy_may_offload(reason, src_folios);
+	bool may_offload = migrate_copy_may_offload(reason);
 
 	if (batch_worth_it(src_folios, may_offload, reason, aid))
 		batch_copy(src_folios, dst_folios, reason, aid, may_offload);
@@ -431,8 +377,8 @@ void migrate_copy_batch(struct list_head *src_folios, struct list_head *dst_foli
  *
  * Context: Process context, may sleep. Takes no lock under which anybody may
  * sleep, and allocates nothing.
- * Return: true if the content of @dst is complete; if not, it is to be copied when
- * the folio is moved.
+ * Return: true if the content of @dst is complete; false if it must be copied
+ * when the folio is moved.
  */
 bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 			  const struct migrate_aid *aid)
@@ -443,7 +389,8 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 	if (!batch_unpinned(src))
 		return false;
 
-	batch_set_init(&set, reason, aid, migrate_copy_may_offload(reason, NULL));
+	/* Not by an engine: see engine.c. */
+	batch_set_init(&set, reason, aid, false);
 	batch_add(&set, dst, src);
 	failed = batch_copy_set(&set);
 	batch_account(&set);
@@ -453,8 +400,7 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 /**
  * migrate_copy_count_void() - Count a copy that was not published.
  *
- * Called when a copied folio could not be moved in the same pass, so that its
- * copy is void.
+ * Called when a copied folio is not moved in the same pass: its copy is void.
  *
  * Context: Any.
  */

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The copy job: pairs of folios, copied in chunks that the caller and its
- * helpers pull from one atomic cursor until nothing is left.
+ * helpers claim from one atomic cursor until nothing is left.
  *
- * Pulling is what makes a job safe on a busy machine. Nothing is handed out in
- * advance, so a helper that never got a CPU holds nothing that anybody waits
- * for: the caller copies its share too. What the caller does wait for is a
- * chunk that a helper has claimed, and such a chunk is small and copied with
+ * Nothing is assigned in advance, which makes a job safe on a busy machine: the
+ * caller copies what helpers that never got a CPU would have copied. It waits
+ * only for chunks that helpers have claimed; these are small and copied with
  * preemption disabled.
  */
 #include <linux/bitops.h>
@@ -29,11 +28,10 @@ static bool job_test_fails(const struct page *src)
 /**
  * migrate_copy_job_init() - Prepare a job.
  * @job: The job; usually on the caller's stack.
- * @pairs: What to copy. Must stay until the job has run.
- * @nr: Number of @pairs, at least 1. Who has more than MIGRATE_COPY_SET sets
- *	job->failed, to a bitmap as long.
- * @chunk_pages: Most base pages that one claim takes, at least 1.
- * @nontemporal: Whether the copies shall bypass the caches.
+ * @pairs: What to copy. Must stay valid until the job has run.
+ * @nr: Number of @pairs, 1 to MIGRATE_COPY_SET.
+ * @chunk_pages: The most base pages per claim, at least 1.
+ * @nontemporal: Whether the copies bypass the caches.
  *
  * Context: Any.
  */
@@ -48,12 +46,11 @@ void migrate_copy_job_init(struct migrate_copy_job *job,
 	job->chunk_pages = chunk_pages;
 	job->nr_cpus = 1;
 	job->nontemporal = nontemporal;
-	job->failed = &job->own_failed;
 }
 
 /*
- * How many pages to take next: towards the end less, so that nobody waits for long
- * for the last one. What is left is known well enough by the next folio.
+ * How many pages to claim next: fewer towards the end, so that the wait for the
+ * last chunk is short. The size of the next folio is enough to estimate the rest.
  */
 static unsigned int job_chunk_size(const struct migrate_copy_job *job,
 				   unsigned int pair, unsigned int page)
@@ -68,9 +65,9 @@ static unsigned int job_chunk_size(const struct migrate_copy_job *job,
 }
 
 /*
- * Take the next chunk: up to job->chunk_pages, of one large folio or of
- * several small ones in a row. Returns the number of pages; *first is where
- * they start.
+ * Claim the next chunk: up to job->chunk_pages, of one large folio or of
+ * several consecutive small ones. Returns the number of pages, and in *first
+ * the cursor of the first one.
  */
 static unsigned long job_claim(struct migrate_copy_job *job, u64 *first)
 {
@@ -104,8 +101,8 @@ static unsigned long job_claim(struct migrate_copy_job *job, u64 *first)
 }
 
 /*
- * Copy a part of one folio. After a machine check, here or in another chunk of
- * it, the rest is left out: the folio is lost for this job.
+ * Copy a part of one folio. After a machine check in any chunk of the folio, the
+ * rest is skipped: its copy has failed.
  */
 static void job_copy_part(struct migrate_copy_job *job, unsigned int pair,
 			  unsigned int page, unsigned long nr)
@@ -113,7 +110,7 @@ static void job_copy_part(struct migrate_copy_job *job, unsigned int pair,
 	struct folio *dst = job->pairs[pair].dst;
 	struct folio *src = job->pairs[pair].src;
 
-	if (unlikely(test_bit(pair, job->failed)))
+	if (unlikely(test_bit(pair, &job->failed)))
 		return;
 
 	for (; nr; nr--, page++) {
@@ -121,17 +118,17 @@ static void job_copy_part(struct migrate_copy_job *job, unsigned int pair,
 
 		if (job_test_fails(from) ||
 		    migrate_copy_job_page(job, folio_page(dst, page), from)) {
-			set_bit(pair, job->failed);
+			set_bit(pair, &job->failed);
 			return;
 		}
 	}
 }
 
 /**
- * migrate_copy_job_copy() - Copy pages of a job that are the caller's to copy.
+ * migrate_copy_job_copy() - Copy claimed pages of a job.
  * @job: The job.
  * @first: The cursor of the first page.
- * @nr: How many base pages, in the order of the job.
+ * @nr: The number of base pages, in the order of the job.
  *
  * Context: Process context. Does not sleep.
  */
@@ -157,10 +154,9 @@ void migrate_copy_job_copy(struct migrate_copy_job *job, u64 first,
  * migrate_copy_job_chunk() - Claim one chunk of a job and copy it.
  * @job: The job.
  *
- * Context: Process context. Does not sleep; a helper calls it with preemption
- * disabled, so that the caller, if it waits for the chunk, waits for the copy
- * alone.
- * Return: The number of base pages claimed; 0 when none is left to claim.
+ * Context: Process context. Does not sleep. Helpers disable preemption, so that
+ * a caller that waits for the chunk waits only for the copy.
+ * Return: The number of base pages claimed; 0 when none is left.
  */
 unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job)
 {
@@ -175,19 +171,19 @@ unsigned long migrate_copy_job_chunk(struct migrate_copy_job *job)
 
 /**
  * migrate_copy_job_run() - Copy everything in a job.
- * @job: The job, freshly prepared.
- * @team: Who may help, see migrate_copy_job_share(); or NULL.
- * @nid: The node next to which helpers are looked for.
- * @max_helpers: Most helper CPUs to wake for it.
+ * @job: The job, freshly initialized.
+ * @team: The team that may help, see migrate_copy_job_share(); or NULL.
+ * @nid: The node whose CPUs are asked first.
+ * @max_helpers: The most helpers to wake.
  *
- * When this returns, every page of every pair has been copied, and all of it
- * is visible to this CPU, except in the folios whose bit in @job->failed is
- * set. Those may hold anything. No helper will touch the job any more.
+ * When this returns, every page has been copied and is visible to this CPU,
+ * except in folios whose bit in @job->failed is set: their content is undefined.
+ * No helper touches the job any more.
  *
  * Context: Process context, may sleep. Takes no lock under which anybody may
  * sleep, and allocates nothing: safe from memory reclaim, with any number of
  * folios locked.
- * Return: How many helper CPUs were woken for it.
+ * Return: The number of helpers woken.
  */
 unsigned int migrate_copy_job_run(struct migrate_copy_job *job,
 				  struct migrate_copy_team *team, int nid,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The list of migrate_pages(), of which several CPUs take pieces: batches, towards the
- * end smaller ones, so that all end together; or single hugetlb folios.
+ * The list of migrate_pages(), of which several CPUs take pieces: batches,
+ * which become smaller towards the end so that all CPUs finish together, or
+ * single hugetlb folios.
  *
- * Which callbacks can bear to be called by other CPUs, at the same time, only those who
- * pass them know: they say so by MIGRATE_ANY_CPU.
+ * Only callers of migrate_pages() know whether other CPUs may call their
+ * callbacks concurrently; if so, they pass MIGRATE_ANY_CPU.
  */
 #include <linux/list.h>
 #include <linux/mm.h>
@@ -15,9 +16,9 @@
 
 struct migrate_list {
 	spinlock_t lock;		/* Protects what follows */
-	struct list_head *from;		/* What nobody has taken yet */
-	unsigned long nr_left;		/* Its base pages, as far as counted */
-	struct list_head left;		/* What could not be migrated */
+	struct list_head *from;		/* Folios not taken yet */
+	unsigned long nr_left;		/* Base pages in it, as far as known */
+	struct list_head left;		/* Folios that could not be migrated */
 	struct migrate_pieces pieces;
 };
 
@@ -56,14 +57,14 @@ static void list_done(struct migrate_pieces *pieces,
 }
 
 /**
- * migrate_list_run() - Migrate of a list what can be, with several CPUs.
- * @from: The folios, isolated. Those that are left are to be migrated by one CPU.
+ * migrate_list_run() - Migrate as much of a list as possible on several CPUs.
+ * @from: The isolated folios. Those left in it are up to the caller alone.
  * @get_new_folio: As for migrate_pages().
- * @private: Likewise.
- * @mode: Likewise, without flags.
- * @reason: Likewise.
+ * @private: As for migrate_pages().
+ * @mode: As for migrate_pages(), without flags.
+ * @reason: As for migrate_pages().
  * @asked: MIGRATE_MT, MIGRATE_HIGHPRI.
- * @begun: Where what became of those that are not left is noted.
+ * @begun: Statistics of the folios that are not left.
  *
  * Context: Process context, may sleep.
  */
@@ -80,8 +81,8 @@ void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 	if (!nr_enough)
 		return;
 
-	/* Count no further than that tells how many helpers are worth it. */
-	nr_enough = 2 * (nr_enough + 1) * READ_ONCE(migrate_copy_batch_pages);
+	/* Count only as far as it affects the number of helpers. */
+	nr_enough = 2 * (nr_enough + 1) * MIGRATE_COPY_BATCH_PAGES;
 	list.nr_left = 0;
 	list_for_each_entry(folio, from, lru) {
 		nr_folios++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Batched and shared folio copy for page migration: what mm/migrate.c needs.
+ * Batched and shared folio copy for page migration: interface to mm/migrate.c.
  */
 #ifndef _MM_MIGRATE_COPY_H
 #define _MM_MIGRATE_COPY_H
@@ -15,35 +15,45 @@
 #include <linux/spinlock.h>
 
 /*
- * Mark in dst->migrate_info, next to the folio state that migration records there:
- * the content of the source is in the destination. It holds for one pass over
- * a batch, from migrate_copy_batch() until the folio is moved or put back.
+ * Set in dst->migrate_info, next to the folio state that migration records there:
+ * the destination has the content of the source. Valid for one pass over a batch,
+ * from migrate_copy_batch() until the folio is moved or put back.
  */
 #define FOLIO_CONTENT_COPIED	(IS_ENABLED(CONFIG_MIGRATE_COPY) ? BIT(2) : 0)
 
 struct migrate_aid;
 
 DECLARE_STATIC_KEY_FALSE(migrate_copy_key);
-extern unsigned int migrate_copy_batch_pages;
 
-/* The most helpers of one work. */
+/*
+ * Base pages in a batch: what is unmapped, and its TLB entries flushed, together.
+ * A task that needs one of the first pages waits for the last one to be mapped.
+ */
+#ifdef CONFIG_MIGRATE_COPY_JUDGE
+extern unsigned int migrate_copy_batch_pages;
+#define MIGRATE_COPY_BATCH_PAGES	READ_ONCE(migrate_copy_batch_pages)
+#else
+#define MIGRATE_COPY_BATCH_PAGES	512
+#endif
+
+/* The most helpers per work. */
 #define MIGRATE_COPY_MAX_HELPERS	63
 
 /**
  * struct migrate_copy_work - something that several CPUs do step by step
  * @step: Does the next step; returns false when none is left to begin.
  * @batches: Whether steps are batches, not only copies.
- * @highpri: Whether CPUs that are busy may be used, too.
- * @ends: Whether helpers may not begin another step.
- * @caller: The task whose request it is; it waits for the helpers.
- * @busy: How many are at it: the caller, and who was asked and has not left.
- * @left: The last of them has left.
- * @helper_ns: CPU time of helpers, in ns.
- * @looked: When somebody has looked whether all helpers run, in jiffies.
+ * @highpri: Whether busy CPUs may be used, too.
+ * @ends: Helpers must not begin another step.
+ * @caller: The task that makes the request; it waits for the helpers.
+ * @busy: Number of users: the caller, and helpers asked that have not left.
+ * @left: Completed by the last helper to leave, if the caller waits for it.
+ * @helper_ns: CPU time of the helpers, in ns.
+ * @searched: When a search last found too few CPUs, in jiffies.
  * @nr_cpus: Length of @cpus.
- * @cpus: The CPUs that were asked; the caller's own.
+ * @cpus: The CPUs that were asked; private to the caller.
  *
- * It lives on the stack of the caller. See mm/migrate_copy/helpers.c.
+ * Lives on the caller's stack. See mm/migrate_copy/helpers.c.
  */
 struct migrate_copy_work {
 	bool (*step)(struct migrate_copy_work *work);
@@ -54,24 +64,24 @@ struct migrate_copy_work {
 	atomic_t busy;
 	struct completion left;
 	atomic64_t helper_ns;
-	unsigned long looked;
+	unsigned long searched;
 	unsigned int nr_cpus;
 	u16 cpus[MIGRATE_COPY_MAX_HELPERS];
 };
 
 /**
  * struct migrate_copy_team - CPUs that work for one request
- * @started: Whether it has to be brought back.
- * @work: How they are woken and brought back.
- * @next_batch: Migrates the next batch as a helper, see migrate_copy_team_start();
- *	NULL if helpers only copy.
+ * @started: Whether it must be ended with migrate_copy_team_end().
+ * @work: The work offered to the helpers.
+ * @next_batch: Migrates the next batch on a helper, see
+ *	migrate_copy_team_start(); NULL if helpers only copy.
  * @nid: The node whose CPUs are asked first.
- * @max_helpers: The most helpers that are wanted for batches.
- * @scopes: The memalloc scopes of the task that has started it, PF_MEMALLOC*.
- * @nr_jobs: How many jobs there have been.
- * @folio: A large folio to be put by who has time, or NULL. Only the caller sets it.
+ * @max_helpers: The most helpers wanted for batches.
+ * @scopes: The memalloc scopes (PF_MEMALLOC*) of the task that started it.
+ * @nr_jobs: Number of jobs so far.
+ * @folio: A large folio for a helper to put, or NULL. Set only by the caller.
  * @lock: Protects @jobs.
- * @jobs: What is being copied and may be shared.
+ * @jobs: The copies in progress that may be shared.
  */
 struct migrate_copy_team {
 	bool started;
@@ -89,10 +99,10 @@ struct migrate_copy_team {
 /**
  * migrate_copy_enabled() - Is batched copy switched on?
  *
- * Context: Any. A static branch. The answer may change at any time, also in
- * the middle of a batch, which is harmless: a copy whose mark is not looked at
- * is done again.
- * Return: true when folios are to be copied in batches.
+ * Context: Any. A static branch. The answer may change at any time, even in the
+ * middle of a batch, which is harmless: if the mark of a copy is not checked,
+ * the copy is repeated.
+ * Return: true if folios are to be copied in batches.
  */
 static inline bool migrate_copy_enabled(void)
 {
@@ -116,20 +126,20 @@ void __migrate_copy_team_put(struct migrate_copy_team *team,
 unsigned int __migrate_copy_asked(void);
 
 /**
- * migrate_copy_max_batch() - How many base pages one batch may hold.
+ * migrate_copy_max_batch() - How many base pages may a batch hold?
  * @dflt: The limit of page migration itself, in base pages.
  *
- * @dflt is the size of a PMD-mapped folio, which is 512 MB where base pages have
- * 64 KB: hardly any request would be more than one batch, and all of its pages
- * would be unmapped until the last one is copied. A larger folio is a batch of
- * its own in any case.
+ * @dflt is the size of a PMD-mapped folio, which is 512 MB with base pages of
+ * 64 KB: almost every request would be a single batch, with all of its pages
+ * unmapped until the last one is copied. A larger folio is always a batch of its
+ * own.
  *
  * Context: Any.
  * Return: The limit to use, in base pages.
  */
 static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
 {
-	return migrate_copy_enabled() ? READ_ONCE(migrate_copy_batch_pages) : dflt;
+	return migrate_copy_enabled() ? MIGRATE_COPY_BATCH_PAGES : dflt;
 }
 
 /**
@@ -137,7 +147,7 @@ static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
  * @mpol_flags: The flags of the call, MPOL_MF_*.
  *
  * Context: Process context.
- * Return: Flags to be added to the migrate_mode.
+ * Return: Flags to add to the migrate_mode.
  */
 static inline unsigned int migrate_copy_asked(unsigned long mpol_flags)
 {
@@ -148,10 +158,10 @@ static inline unsigned int migrate_copy_asked(unsigned long mpol_flags)
 /**
  * migrate_copy_team_put() - Put a folio that has been migrated.
  * @team: The team that helps with copies, or NULL.
- * @folio: The folio, in no list.
+ * @folio: The folio, on no list.
  *
- * To free a large folio takes as long as it takes several CPUs to copy it: helpers
- * that have nothing to copy at the moment do it.
+ * Freeing a large folio takes as long as copying it with several CPUs, so helpers
+ * that have nothing to copy at the moment free it.
  *
  * Context: Process context.
  */
@@ -165,28 +175,23 @@ static inline void migrate_copy_team_put(struct migrate_copy_team *team,
 		folio_put(folio);
 }
 
-#ifdef CONFIG_MIGRATE_COPY_ENGINE
 DECLARE_STATIC_KEY_FALSE(migrate_copy_engine_key);
-bool __migrate_copy_quarantined(struct folio *dst);
 
 /**
  * migrate_copy_quarantined() - May a copy engine still write to a folio?
- * @dst: The destination of a migration.
+ * @dst: The destination of a migration, not moved to yet.
+ *
+ * Nobody else can have found it, so that a second reference is that of a lost chunk. In
+ * rare cases it is a speculative one, and the folio is moved in the next pass.
  *
  * Context: Any. A static branch while no engine is registered.
- * Return: true if a copy to @dst was given up without being stopped, so that
- * nothing may be moved there.
+ * Return: true if nothing may be moved there now.
  */
-static inline bool migrate_copy_quarantined(struct folio *dst)
+static inline bool migrate_copy_quarantined(const struct folio *dst)
 {
-	return static_branch_unlikely(&migrate_copy_engine_key) &&
-	       __migrate_copy_quarantined(dst);
+	return IS_ENABLED(CONFIG_MIGRATE_COPY_ENGINE) &&
+	       static_branch_unlikely(&migrate_copy_engine_key) &&
+	       folio_ref_count(dst) > 1;
 }
-#else
-static inline bool migrate_copy_quarantined(struct folio *dst)
-{
-	return false;
-}
-#endif
 
 #endif /* _MM_MIGRATE_COPY_H */

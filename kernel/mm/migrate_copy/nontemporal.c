@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Non-temporal copies: the destination does not go through the caches.
+ * Non-temporal copies: writes to the destination bypass the caches.
  *
- * Right where nobody will read it soon. It saves the reading of the lines that
- * are to be overwritten, and leaves the caches to those who use them; a reader
- * that comes soon pays for that. Which of it counts more depends on the machine,
- * so it is off until somebody has measured it.
+ * They do not read the lines that are overwritten, and do not evict data that is
+ * in use; but a read of the destination soon after misses the caches. Which of
+ * these matters more depends on the machine, so they are off by default.
  *
- * The stores are weakly ordered. Whoever has made some must call
- * migrate_copy_nontemporal_done() before it says that the copy is complete.
+ * The stores are weakly ordered: call migrate_copy_nontemporal_done() before
+ * reporting the copy as complete.
  */
 #include <linux/highmem.h>
 #include <linux/instrumented.h>
@@ -35,8 +34,8 @@ unsigned int migrate_copy_nontemporal = MIGRATE_COPY_NT_NEVER;
 #define HAVE_NONTEMPORAL	true
 
 /*
- * Returns 0, or what is left in units of 32 bytes if a load ran into a machine
- * check, which ends the copy as it does in copy_mc_to_kernel().
+ * Returns 0, or the number of 32-byte units left if a load hit a machine check,
+ * which ends the copy as in copy_mc_to_kernel().
  */
 static unsigned long copy_page_nontemporal(void *dst, const void *src)
 {
@@ -66,7 +65,7 @@ static unsigned long copy_page_nontemporal(void *dst, const void *src)
 }
 
 /**
- * migrate_copy_page_nontemporal() - Copy a base page past the caches.
+ * migrate_copy_page_nontemporal() - Copy a base page, bypassing the caches.
  * @dst: The page to copy to.
  * @src: The page to copy from.
  *
@@ -99,24 +98,24 @@ int migrate_copy_page_nontemporal(struct page *dst, struct page *src)
 #endif
 
 /**
- * migrate_copy_nontemporal_done() - Order copies before what follows.
+ * migrate_copy_nontemporal_done() - Order copies before later stores.
  *
- * Context: Any; by the task that made the copies. A CPU that it has left since
- * has ordered them when it switched tasks.
+ * Context: Any; must be called by the task that made the copies. If it has
+ * changed CPUs since, the context switch has ordered the earlier ones.
  */
 void migrate_copy_nontemporal_done(void)
 {
-	/* Weakly ordered stores, before the release that says they are done. */
+	/* Order the copies before the release that reports them as complete. */
 	wmb();
 }
 
 /**
- * migrate_copy_is_nontemporal() - Shall a copy bypass the caches?
+ * migrate_copy_is_nontemporal() - Should a copy bypass the caches?
  * @reason: The migrate_reason of the request.
  * @nid: The node of the destination.
  *
  * Context: Any.
- * Return: true if it shall.
+ * Return: true if it should.
  */
 bool migrate_copy_is_nontemporal(int reason, int nid)
 {
@@ -133,8 +132,8 @@ bool migrate_copy_is_nontemporal(int reason, int nid)
 }
 
 /**
- * migrate_copy_nontemporal_print() - Print for which copies it is chosen.
- * @buf: A page of sysfs.
+ * migrate_copy_nontemporal_print() - Print which copies bypass the caches.
+ * @buf: The sysfs buffer.
  *
  * Context: Any.
  * Return: The length.
@@ -147,12 +146,12 @@ ssize_t migrate_copy_nontemporal_print(char *buf)
 }
 
 /**
- * migrate_copy_nontemporal_parse() - Choose for which copies.
+ * migrate_copy_nontemporal_parse() - Select which copies bypass the caches.
  * @text: One of the names.
  *
  * Context: Any.
- * Return: 0; -EINVAL for another name, -EOPNOTSUPP for any but "never" on an
- * architecture that has no such copies. Nothing is changed then.
+ * Return: 0; -EINVAL for an unknown name; -EOPNOTSUPP for any but "never" on an
+ * architecture without such copies. On error nothing is changed.
  */
 int migrate_copy_nontemporal_parse(const char *text)
 {

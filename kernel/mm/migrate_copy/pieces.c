@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pieces: several CPUs take parts of what a system call is to move, and do all of it:
- * look-up, isolation, unmapping, copy, mapping.
+ * Pieces: several CPUs take parts of a request to move pages and do all the
+ * work on them: look-up, isolation, unmapping, copy, mapping.
  *
- * They go ahead of the call and decide nothing. What needs no waiting is moved, what
- * is odd in any way is left as it was. After them the call does what it has always done,
- * alone and in its own order, with what is left; so errors, and what is told of each
- * page, are those of one CPU.
+ * They run ahead of the call and decide nothing: pages that can be moved
+ * without waiting are moved, anything unusual is left untouched. The call then
+ * processes the remainder as usual, alone and in order, so errors and the
+ * status of each page are the same as with one CPU.
  */
 #include <linux/cleanup.h>
 #include <linux/migrate.h>
@@ -19,29 +19,37 @@
 #include "internal.h"
 #include "pieces.h"
 
-/* How often a folio of a piece is tried, before it is left. */
+/* How often a folio of a piece is tried before it is left to the call. */
 #define PIECE_PASSES	3
 
 /*
- * Most folios that are unmapped at a time. With 64 of them many CPUs move base pages up
- * to a tenth faster, but who needs one waits for three times as long.
+ * The most folios unmapped at a time by a CPU that has helpers. With 64, many
+ * CPUs move base pages up to a tenth faster, but a task that needs one of the
+ * pages waits three times as long.
  */
 #define PIECE_FOLIOS	32
 
 /*
- * Take the next folios that are unmapped together, one at least. A task waits for a
- * page until all that were unmapped with it are mapped again, and the more CPUs unmap
- * pages, the more often it has to: CPUs beside others unmap less at a time than one
- * that is alone.
+ * Take the next folios to unmap together, at least one. A task that needs a
+ * page waits until all those unmapped with it are mapped again. The more CPUs
+ * unmap pages, the more often that happens, so a CPU that has helpers unmaps
+ * fewer at a time. A CPU on its own does not: each batch costs a TLB flush on
+ * all CPUs of the process.
  */
-static void pieces_cut(struct list_head *from, struct list_head *batch, int reason)
+static void pieces_cut(struct migrate_pieces *pieces, struct list_head *from,
+		       struct list_head *batch)
 {
-	unsigned int most_pages = READ_ONCE(migrate_copy_batch_pages) / 4;
-	unsigned int nr_pages = 0, nr = 0, most = PIECE_FOLIOS;
+	/* 0 once the work has been retracted. */
+	bool alone = atomic_read(&pieces->team.work.busy) <= 1;
+	unsigned int most_pages = MIGRATE_COPY_BATCH_PAGES;
+	unsigned int most = alone ? most_pages : PIECE_FOLIOS;
+	unsigned int nr_pages = 0, nr = 0;
 	struct folio *folio;
 
-	/* Engines get more at a time. */
-	if (migrate_copy_may_offload(reason, NULL))
+	if (!alone)
+		most_pages /= 4;
+	/* Engines want large batches. */
+	if (migrate_copy_may_offload(pieces->reason))
 		most = most_pages;
 	list_for_each_entry(folio, from, lru) {
 		nr_pages += folio_nr_pages(folio);
@@ -51,7 +59,7 @@ static void pieces_cut(struct list_head *from, struct list_head *batch, int reas
 	list_cut_before(batch, from, &folio->lru);
 }
 
-/* Hand on what is left of a piece; false if nothing is, or @to has something yet. */
+/* Hand on the rest of a piece; false if there is none or @to has folios. */
 static bool pieces_hand_on(struct migrate_pieces *pieces, struct migrate_piece *from,
 			   struct migrate_piece *to)
 {
@@ -64,7 +72,7 @@ static bool pieces_hand_on(struct migrate_pieces *pieces, struct migrate_piece *
 		list_splice_init(&from->failed, &to->failed);
 		to->start = from->start;
 		to->end = from->end;
-		/* Of what the former had, nothing is to be told any more. */
+		/* The previous owner must not report these folios. */
 		from->end = from->start;
 	}
 	spin_unlock(&pieces->lock);
@@ -72,9 +80,9 @@ static bool pieces_hand_on(struct migrate_pieces *pieces, struct migrate_piece *
 }
 
 /*
- * All idle CPUs may help, so that a task that is woken on this one finds no other, and
- * waits until the tick: in the kernel nobody is preempted before. Nothing is unmapped
- * here.
+ * All idle CPUs may be helping: a task woken on this one then finds no other
+ * and waits until the tick, as nothing preempts the kernel before. Make way for
+ * it here, where nothing is unmapped.
  */
 static void pieces_make_way(void)
 {
@@ -83,9 +91,9 @@ static void pieces_make_way(void)
 }
 
 /*
- * Migrate the folios of a piece without waiting for anybody; those that could not be
- * are set apart. Returns false if there is no memory. Nothing is said of that: who does
- * the rest may find some.
+ * Migrate the folios of a piece without waiting, and move those that fail to
+ * piece->failed. Returns false if there is no memory, without a warning: the
+ * call may find some for the rest.
  *
  * A helper whose CPU is wanted makes way as soon as nothing is unmapped.
  */
@@ -111,7 +119,7 @@ static bool pieces_try(struct migrate_pieces *pieces, struct migrate_piece *piec
 		mtc.gfp_mask |= __GFP_NOWARN;
 		private = (unsigned long)&mtc;
 	}
-	/* In one pass, which waits for no folio lock in any mode. */
+	/* A single pass, which never waits for a folio lock. */
 	rc = migrate_hugetlbs(from, get_new_folio, NULL, private, pieces->mode,
 			      pieces->reason, stats, &piece->failed, &aid);
 	aid.no_memory = rc < 0;
@@ -122,7 +130,7 @@ static bool pieces_try(struct migrate_pieces *pieces, struct migrate_piece *piec
 		}
 	}
 	while (!list_empty(from) && !aid.no_memory) {
-		pieces_cut(from, &batch, pieces->reason);
+		pieces_cut(pieces, from, &batch);
 		migrate_pages_batch(&batch, get_new_folio, NULL, private,
 				    MIGRATE_ASYNC, pieces->reason, &piece->failed,
 				    &split_folios, stats,
@@ -130,7 +138,7 @@ static bool pieces_try(struct migrate_pieces *pieces, struct migrate_piece *piec
 		list_splice_tail_init(&batch, &piece->failed);
 		if (list_empty(from) || aid.no_memory)
 			break;
-		/* What has been split belongs to the piece, too. */
+		/* Split folios still belong to the piece. */
 		if (helper && list_empty(&split_folios) &&
 		    !migrate_copy_may_help(&pieces->team.work) &&
 		    pieces_hand_on(pieces, piece, &pieces->rest)) {
@@ -180,7 +188,7 @@ static bool pieces_next(struct migrate_pieces *pieces, bool helper)
 	sum->nr_thp_succeeded += stats.nr_thp_succeeded;
 	sum->nr_thp_split += stats.nr_thp_split;
 	sum->nr_split += stats.nr_split;
-	/* What else has failed is attempted again, and counts then. */
+	/* Other failures are tried again by the call, and counted then. */
 	sum->nr_thp_failed += stats.nr_thp_split;
 	if (left || no_memory)
 		WRITE_ONCE(pieces->left, true);
@@ -196,10 +204,10 @@ static bool pieces_help(struct migrate_copy_team *team)
 }
 
 /**
- * migrate_pieces_helpers() - How many helpers may take pieces of a request.
+ * migrate_pieces_helpers() - Limit the helpers that take pieces of a request.
  * @reason: The migrate_reason of the request.
  * @asked: What it asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
- * @nr_pages: How many base pages it has at most.
+ * @nr_pages: The most base pages it can have.
  *
  * Context: Process context.
  * Return: The most helpers to ask for; 0 if the call does everything alone.
@@ -211,7 +219,7 @@ unsigned int migrate_pieces_helpers(int reason, unsigned int asked,
 		   max(nr_pages / MIGRATE_PIECE_LEAST, 1UL) - 1);
 }
 
-/* The node that the folios go to, if it is known. */
+/* The target node, or NUMA_NO_NODE if it is not known. */
 static int pieces_target_nid(const struct migrate_pieces *pieces)
 {
 	if (pieces->get_new_folio != alloc_migration_target &&
@@ -221,15 +229,15 @@ static int pieces_target_nid(const struct migrate_pieces *pieces)
 }
 
 /**
- * migrate_pieces_run() - Migrate what can be, with as many CPUs as are worth it.
- * @pieces: What to migrate, and how; all but what belongs to this file is set.
- * @nr_folios: How many folios there are, as far as known.
+ * migrate_pieces_run() - Migrate what is possible, on as many CPUs as pay off.
+ * @pieces: The request; the caller has set all members not private to pieces.c.
+ * @nr_folios: The number of folios, as far as known.
  * @nr_pages: Their base pages.
  *
- * Context: Process context, may sleep; no mmap_lock held. What the helpers did is
- * visible when it returns.
- * Return: false if nothing has been done, as it is not worth it or not allowed.
- * Otherwise @pieces->left says if there is something left.
+ * Context: Process context, may sleep; no mmap_lock held. The helpers' changes
+ * are visible on return.
+ * Return: false if nothing has been done because helpers are not allowed or do
+ * not pay off. Otherwise true, and @pieces->left tells whether folios are left.
  */
 bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
 			unsigned long nr_pages)
@@ -249,7 +257,7 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
 	INIT_LIST_HEAD(&pieces->rest.folios);
 	INIT_LIST_HEAD(&pieces->rest.failed);
 	before = pieces->begun->nr_succeeded;
-	/* The first of them may look before all have been asked. */
+	/* The first helpers may read this before all have been asked. */
 	pieces->nr_cpus = most + 1;
 	migrate_copy_team_start(&pieces->team, pieces_help, pieces_target_nid(pieces),
 				max_helpers, pieces->asked);
@@ -263,7 +271,7 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
 		WRITE_ONCE(pieces->nr_cpus, pieces->team.work.nr_cpus + 1);
 	}
 	migrate_copy_helpers_retract(&pieces->team.work);
-	/* The last thing that a helper did may have been to make way. */
+	/* A helper may have left the rest of a piece at the very end. */
 	while (pieces_next(pieces, false))
 		;
 	migrate_copy_team_end(&pieces->team);

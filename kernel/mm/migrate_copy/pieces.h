@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Requests of which several CPUs take pieces: what mm/migrate.c, mm/mempolicy.c and
- * mm/migrate_copy/ need of each other for that.
+ * Requests of which several CPUs take pieces: the interface between
+ * mm/migrate.c, mm/mempolicy.c and mm/migrate_copy/.
  */
 #ifndef _MM_MIGRATE_COPY_PIECES_H
 #define _MM_MIGRATE_COPY_PIECES_H
@@ -15,21 +15,21 @@
 #include "migrate_copy.h"
 
 /*
- * Base pages that are worth the waking of a CPU, and the least of a piece or a batch
- * when several CPUs take some: less would cost more in flushes of the TLB than it
- * wins by all ending at the same time.
+ * Base pages that are worth waking a CPU for, and the smallest piece or batch
+ * when several CPUs share a request: below that, the TLB flushes cost more than
+ * is gained by all CPUs finishing at the same time.
  */
 #define MIGRATE_PIECE_LEAST	64
 
 /**
- * folio_may_move() - May move_pages() move a folio, and does it have to?
- * @folio: The folio, which cannot go away.
- * @node: Where it is to be.
- * @migrate_all: Whether others may use it, too.
+ * folio_may_move() - Check if move_pages() may, and has to, move a folio.
+ * @folio: The folio, which must not go away.
+ * @node: The target node.
+ * @migrate_all: Whether the folio may be shared with other processes.
  *
  * Context: Any.
- * Return: 1 if it is to be moved, 0 if it is there; -EFAULT for zero pages, -ENOENT for
- * devices' memory, -EACCES if others use it.
+ * Return: 1 if it is to be moved, 0 if it is on @node already, -EFAULT for zero
+ * pages, -ENOENT for device memory, -EACCES if it is shared and may not be.
  */
 static inline int folio_may_move(struct folio *folio, int node,
 				 bool migrate_all)
@@ -50,11 +50,11 @@ static inline int folio_may_move(struct folio *folio, int node,
 }
 
 /**
- * struct migrate_piece - what one CPU has taken of a request
+ * struct migrate_piece - the part of a request that one CPU has taken
  * @folios: Its folios.
- * @failed: Those of them that could not be migrated.
- * @start: Where it begins, in what the request is made of.
- * @end: Where it ends.
+ * @failed: Folios that could not be migrated.
+ * @start: Where it begins: an address of a range, an index of an array.
+ * @end: Where it ends, exclusive.
  */
 struct migrate_piece {
 	struct list_head folios;
@@ -65,23 +65,23 @@ struct migrate_piece {
 
 /**
  * struct migrate_pieces - a request of which several CPUs take pieces
- * @isolate: Takes the next piece and isolates its folios, on several CPUs at the
- *	same time. Returns false if there is none.
- * @done: Is told that a piece has been migrated, but for the folios that it has yet; it
- *	may take these, others are put back. Or NULL.
- * @get_new_folio: As for migrate_pages(); bears to be called by any CPU.
- * @private: Likewise.
- * @mode: Likewise, without flags.
- * @reason: Likewise.
+ * @isolate: Takes the next piece and isolates its folios; called by several
+ *	CPUs at the same time. Returns false if there is none.
+ * @done: Called after a piece has been migrated, except for the folios it still
+ *	holds; may take these, the others are put back. May be NULL.
+ * @get_new_folio: As for migrate_pages(); any CPU may call it.
+ * @private: As for migrate_pages().
+ * @mode: As for migrate_pages(), without flags.
+ * @reason: As for migrate_pages().
  * @asked: MIGRATE_MT, MIGRATE_HIGHPRI.
- * @nr_cpus: How many CPUs there are, with that of the caller.
- * @left: Whether something of the request is left to do.
- * @begun: Where what has been migrated is noted; it may have begun before.
+ * @nr_cpus: The number of CPUs, including the caller's.
+ * @left: Whether part of the request is left to the caller.
+ * @begun: Statistics of the request, which earlier parts may have begun.
  * @team: The helpers.
- * @no_memory: Whether somebody has found none, which ends it.
- * @lock: Protects @begun, and what follows.
- * @rest: What a helper has left of its piece, to make way; without folios if none has.
- * @helper_pages: Base pages that helpers have migrated.
+ * @no_memory: An allocation has failed: no more pieces are isolated.
+ * @lock: Protects @begun and what follows.
+ * @rest: The rest of the piece of a helper that made way; no folios if none.
+ * @helper_pages: Base pages migrated by helpers.
  *
  * See mm/migrate_copy/pieces.c.
  */
@@ -99,25 +99,25 @@ struct migrate_pieces {
 	bool left;
 	struct migrate_pages_stats *begun;
 
-	/* Of pieces.c: */
+	/* Private to pieces.c: */
 	struct migrate_copy_team team;
 	bool no_memory;
-	spinlock_t lock;	/* Protects begun, and what follows */
+	spinlock_t lock;	/* Protects begun and what follows */
 	struct migrate_piece rest;
 	unsigned long helper_pages;
 };
 
 /**
  * struct migrate_range - an address range of which several CPUs take pieces
- * @mm: Whose memory it is.
- * @nodes: For queue_pages_range().
- * @pol: Likewise: the policy that a VMA must have; NULL for any.
- * @flags: Likewise.
+ * @mm: The address space.
+ * @nodes: As for queue_pages_range().
+ * @pol: The policy that a VMA must have; NULL for any.
+ * @flags: As for queue_pages_range().
  * @lock: Protects what follows.
- * @next: The first address that nobody has taken.
- * @end: The one behind the range.
+ * @next: The first address that has not been taken.
+ * @end: The end of the range, exclusive.
  * @nr_left: How many pages there may be from @next on.
- * @pieces: For several CPUs.
+ * @pieces: The request that the CPUs share.
  */
 struct migrate_range {
 	struct mm_struct *mm;
@@ -131,32 +131,32 @@ struct migrate_range {
 	struct migrate_pieces pieces;
 };
 
-/* What became of a page of an array, instead of its offset in a page. */
+/* The state of an array's page, kept in the low bits of its address. */
 enum migrate_array_state {
-	MIGRATE_ARRAY_TODO,	/* Nothing, or nothing that is known */
-	MIGRATE_ARRAY_HERE,	/* It was where it is to be */
-	MIGRATE_ARRAY_TAKEN,	/* It was isolated, and may have moved */
-	MIGRATE_ARRAY_MOVED,	/* It has */
+	MIGRATE_ARRAY_TODO,	/* Not handled, or outcome unknown */
+	MIGRATE_ARRAY_HERE,	/* Was on the target node already */
+	MIGRATE_ARRAY_TAKEN,	/* Was isolated, may have moved */
+	MIGRATE_ARRAY_MOVED,	/* Has moved */
 	MIGRATE_ARRAY_STATES = 3,
 };
 
 /**
- * struct migrate_array - the part of the array of move_pages() that is in memory
- * @mm: Whose pages they are.
- * @pages: The array.
- * @nodes: Their nodes.
- * @nr_pages: Its length.
- * @task_nodes: Where pages may be moved to.
- * @page: The addresses of the part, rising, with their state. The call is to free it;
- *	an array of one page has none.
- * @first: The index of the first of them in the array.
- * @nr: How many there are.
- * @node: The node of all of them.
- * @next: The index from which on nobody has looked at the array.
- * @unit: Base pages of a page, as far as known.
- * @claimed: How many of the part have been taken.
- * @begun: What has been moved and is to be told of with what is moved next.
- * @pieces: For several CPUs.
+ * struct migrate_array - the array of move_pages(), and the part read so far
+ * @mm: The address space of the pages.
+ * @pages: The array of addresses.
+ * @nodes: The array of target nodes.
+ * @nr_pages: The length of both.
+ * @task_nodes: The nodes that pages may be moved to.
+ * @page: The addresses of the part, in rising order, with their states. Freed
+ *	by the system call; not used for an array of one page.
+ * @first: The index of the part in the array.
+ * @nr: The number of pages in the part.
+ * @node: The target node of all of them.
+ * @next: The first index that has not been looked at.
+ * @unit: Base pages per entry, as far as known.
+ * @claimed: How many pages of the part have been taken.
+ * @begun: Statistics of the pages moved so far, not reported yet.
+ * @pieces: The request that the CPUs share.
  */
 struct migrate_array {
 	struct mm_struct *mm;
@@ -175,12 +175,12 @@ struct migrate_array {
 	struct migrate_pieces pieces;
 };
 
-/* Base pages of the next piece: towards the end less, so that all end together. */
+/* Base pages of the next piece: fewer towards the end, to finish together. */
 static inline unsigned long migrate_piece_size(const struct migrate_pieces *pieces,
 					       unsigned long nr_left)
 {
 	return clamp(nr_left / (2 * READ_ONCE(pieces->nr_cpus)), MIGRATE_PIECE_LEAST,
-		     READ_ONCE(migrate_copy_batch_pages));
+		     MIGRATE_COPY_BATCH_PAGES);
 }
 
 unsigned int migrate_pieces_helpers(int reason, unsigned int asked,
@@ -200,12 +200,12 @@ enum migrate_array_state __migrate_array_look(struct migrate_array *array,
 					      int *nr);
 
 /**
- * migrate_array_begin() - Prepare for several CPUs to help with an array.
- * @array: The array; what it is made of, and what is asked of pieces, is set after this.
+ * migrate_array_begin() - Prepare to share an array between several CPUs.
+ * @array: The array; its other members and pieces.asked are set afterwards.
  * @nr_pages: Its length.
- * @once: Whether a page is met once, if the addresses rise. Otherwise nobody helps.
+ * @once: Whether rising addresses imply distinct pages; if not, no CPU helps.
  *
- * Context: Process context, that of the system call.
+ * Context: Process context of the system call.
  */
 static inline void migrate_array_begin(struct migrate_array *array,
 				       unsigned long nr_pages, bool once)
@@ -217,12 +217,12 @@ static inline void migrate_array_begin(struct migrate_array *array,
 }
 
 /**
- * migrate_array_look() - What is known of a page of an array?
+ * migrate_array_look() - Look up the state of a page of an array.
  * @array: The array.
- * @i: The index of the page; they are asked for in rising order.
+ * @i: The index of the page; must rise from call to call.
  * @p: Its address, as the array has it now.
- * @node: Where it is to be, likewise.
- * @nr: How many pages this is said of, with those after it.
+ * @node: Its target node, as the array has it now.
+ * @nr: How many pages, from this one on, the result applies to.
  *
  * Context: Process context, may sleep. See __migrate_array_look().
  * Return: The state of the page.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * For which requests several CPUs may be used, and which: vm.mt_page_copy, and
+ * Which requests may use several CPUs, and which CPUs: vm.mt_page_copy, and
  * reasons and priority in /sys/kernel/mm/migrate_copy/.
  */
 #include <linux/bits.h>
@@ -17,28 +17,49 @@
 unsigned int migrate_copy_mt_page_copy = MIGRATE_COPY_MT_AUTO;
 unsigned int migrate_copy_priority = MIGRATE_COPY_NORMAL;
 
+/*
+ * The scheduler declares this only for itself. It is needed here because
+ * workers run in the root cgroup, where the caller's limit does not apply.
+ */
+#ifdef CONFIG_CGROUP_SCHED
+bool cfs_task_bw_constrained(struct task_struct *p);
+#endif
+
+/* Does the cpu.max of any cgroup limit the current task? */
+static bool bandwidth_limited(void)
+{
+#ifdef CONFIG_CGROUP_SCHED
+	guard(rcu)();
+	return cfs_task_bw_constrained(current);
+#else
+	return false;
+#endif
+}
+
 /**
  * migrate_copy_may_share() - May several CPUs work for a request?
  * @reason: Its migrate_reason.
  * @asked: What it asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  *
- * A real-time task waits for no ordinary one, which a helper is: it has no help, but
- * where that is asked for. The caller of this is who would have it.
+ * A real-time task must not wait for an ordinary one, such as a helper, so it
+ * gets help only on request. A task under a bandwidth limit never gets any.
  *
  * Context: Process context.
- * Return: true if helpers may be woken, provided that it is worth it.
+ * Return: true if helpers may be woken, provided that they pay off.
  */
 bool migrate_copy_may_share(int reason, unsigned int asked)
 {
 	unsigned int mt = READ_ONCE(migrate_copy_mt_page_copy);
 
+	if (bandwidth_limited())
+		return false;
 	return asked & MIGRATE_MT || mt == MIGRATE_COPY_MT_ALWAYS ||
 	       (mt == MIGRATE_COPY_MT_AUTO && READ_ONCE(migrate_copy_reasons) & BIT(reason) &&
 		!rt_or_dl_task(current));
 }
 
 /**
- * migrate_copy_is_highpri() - May busy CPUs be used for a request, too?
+ * migrate_copy_is_highpri() - May a request use busy CPUs, too?
  * @asked: What it asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  *
  * Context: Any.
@@ -53,11 +74,10 @@ bool migrate_copy_is_highpri(unsigned int asked)
 /**
  * __migrate_copy_asked() - What MPOL_MF_MOVE_MT asks migrate_pages() for.
  *
- * That the administrator allows no help is nothing that a flag can change, unless
- * the caller may change priorities at will. A caller with a priority above all
- * ordinary tasks then has it for its helpers, too. A raised RLIMIT_NICE is not
- * enough: it counts among the tasks of a cgroup, but helpers are not bound by the
- * weight of that cgroup.
+ * The flag overrides the administrator's settings only if the caller may change
+ * priorities at will. If such a caller has a priority above that of all
+ * ordinary tasks, so do its helpers. A raised RLIMIT_NICE is not enough: it
+ * ranks tasks within a cgroup, whose weight does not bind helpers.
  *
  * Context: Process context.
  * Return: Flags to be added to the migrate_mode.
@@ -72,13 +92,10 @@ unsigned int __migrate_copy_asked(void)
 }
 
 /**
- * migrate_copy_helpers_for() - How many helpers are worth it.
+ * migrate_copy_helpers_for() - How many helpers pay off?
  * @nr_folios: The folios that they move; 0 if they only copy.
- * @nr_pages: The base pages of them.
+ * @nr_pages: Their base pages.
  * @max_helpers: The most that may be woken.
- *
- * min_helper_kb is a bound for what is only copied, set by somebody who knows
- * better than the costs.
  *
  * Context: Any.
  * Return: 0 to @max_helpers.
@@ -87,17 +104,7 @@ unsigned int migrate_copy_helpers_for(unsigned long nr_folios,
 				      unsigned long nr_pages,
 				      unsigned int max_helpers)
 {
-	unsigned int min_kb = READ_ONCE(migrate_copy_min_helper_kb);
-	struct migrate_copy_costs costs;
-
 	if (READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS)
 		return max_helpers;
-	if (!nr_folios && min_kb != MIGRATE_COPY_AUTO)
-		return nr_pages * (PAGE_SIZE / SZ_1K) < min_kb ? 0 : max_helpers;
-
-	/* They may be measured again at the same time. */
-	costs = data_race(migrate_copy_costs);
-	return migrate_copy_best_helpers(&costs,
-					 migrate_copy_cost(nr_folios, nr_pages),
-					 max_helpers);
+	return migrate_copy_best_helpers(nr_folios, nr_pages, max_helpers);
 }

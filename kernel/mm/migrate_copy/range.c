@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The address range of mbind(2) and migrate_pages(2), of which several CPUs take
- * pieces: of a page table at most, or a huge page.
+ * Several CPUs share the address range of mbind(2) or migrate_pages(2). A piece
+ * covers at most one page table, or one huge page.
  */
 #include <linux/hugetlb.h>
 #include <linux/mm.h>
@@ -11,15 +11,15 @@
 #include "internal.h"
 #include "pieces.h"
 
-/* How far is looked for a piece at a time: others wait for that. */
+/* The most steps of a search for a piece; other CPUs wait for the lock. */
 #define MOST_LOOKS	64
 
 /*
- * Skip what has no page tables, which may be most of a range. Returns where there is
- * something at the earliest, and if that is mapped as one.
+ * Skip addresses without page tables, which may be most of a range. Returns the
+ * first address that may be populated; clears @leaf if it has a PTE table.
  *
- * While the mmap_lock is held no table that covers a VMA goes away but those of PTEs,
- * which are not looked at.
+ * While mmap_lock is held, the only page tables of a VMA that can be freed are
+ * PTE tables, which are not accessed here.
  */
 static unsigned long range_skip_empty(struct mm_struct *mm, unsigned long addr,
 				      unsigned long end, bool *leaf)
@@ -48,7 +48,7 @@ static unsigned long range_skip_empty(struct mm_struct *mm, unsigned long addr,
 	return addr;
 }
 
-/* Where the piece ends that begins at an address. */
+/* Find the end of the piece that begins at @addr. */
 static unsigned long range_find_cut(const struct migrate_range *range,
 				    struct vm_area_struct *vma,
 			      unsigned long addr, bool leaf)
@@ -69,10 +69,10 @@ static unsigned long range_find_cut(const struct migrate_range *range,
 /**
  * migrate_range_claim() - Take the next piece of a range.
  * @range: The range.
- * @piece: An empty one; is told where it begins and ends, if something has been found.
+ * @piece: An empty piece; its start and end are set if one has been found.
  *
  * Context: Process context, mmap_lock held for reading.
- * Return: false if there is nothing any more.
+ * Return: false if the range is exhausted.
  */
 bool migrate_range_claim(struct migrate_range *range,
 			 struct migrate_piece *piece)
@@ -111,10 +111,10 @@ bool migrate_range_claim(struct migrate_range *range,
 }
 
 /**
- * migrate_range_run() - Migrate of a range what can be, with several CPUs.
- * @range: The range, with all that its pieces need.
- * @start: Its first address.
- * @end: The one behind it.
+ * migrate_range_run() - Migrate an address range with several CPUs.
+ * @range: The range; what its pieces need is set.
+ * @start: The start address.
+ * @end: The end address, exclusive.
  *
  * Context: Process context, may sleep; no mmap_lock held.
  * Return: false if there is nothing left to do.
@@ -130,7 +130,7 @@ bool migrate_range_run(struct migrate_range *range, unsigned long start, unsigne
 	range->end = end;
 	range->nr_left = min((end - start) >> PAGE_SHIFT, nr_mapped);
 	spin_lock_init(&range->lock);
-	/* They may all be huge: who has few is not to ask for many CPUs. */
+	/* All pages may be huge: do not ask for many CPUs for a few folios. */
 	return !migrate_pieces_run(&range->pieces, DIV_ROUND_UP(range->nr_left, HPAGE_PMD_NR),
 				   range->nr_left) || range->pieces.left;
 }

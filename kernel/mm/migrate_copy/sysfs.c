@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The knobs in /sys/kernel/mm/migrate_copy/, and the start-up.
- * Documentation/admin-guide/mm/migrate_copy.rst describes them.
+ * The knobs in /sys/kernel/mm/migrate_copy/, and initialization.
+ * Documentation/admin-guide/mm/migrate_copy.rst describes the knobs.
  */
 #include <linux/cpumask.h>
 #include <linux/init.h>
@@ -19,42 +19,38 @@
 
 DEFINE_STATIC_KEY_FALSE(migrate_copy_key);
 
-/* As many as one caller has been measured with; a work can have twice as many. */
+/* The most that has been measured; the limit is MIGRATE_COPY_MAX_HELPERS. */
 #define DEFAULT_MAX_HELPERS	31
 
 unsigned int migrate_copy_max_helpers;
-unsigned int migrate_copy_min_helper_kb = MIGRATE_COPY_AUTO;
-unsigned int migrate_copy_chunk_kb = 128;
-unsigned int migrate_copy_batch_pages = 512;
-unsigned int migrate_copy_parallel_batches = 1;
 
-/* Those that a request can have. */
+/* The reasons that a request can have. */
 #define NR_REASONS	(MR_DAMON + 1)
 #define ALL_REASONS	GENMASK(NR_REASONS - 1, 0)
 
 /*
- * For compaction, whose free list is the caller's, helpers could only copy: that
- * saves a tenth of its time, for 2.5 times the CPU time.
+ * Helpers could only copy for compaction, whose free list belongs to the caller:
+ * that saves a tenth of its time, for 2.5 times the CPU time.
  */
 unsigned long migrate_copy_reasons = ALL_REASONS & ~BIT(MR_COMPACTION);
-
-static const char * const placement_names[] = {
-	[MIGRATE_COPY_SPREAD]	= "spread",
-	[MIGRATE_COPY_FILL]	= "fill",
-};
 
 static const char * const priority_names[] = {
 	[MIGRATE_COPY_NORMAL]	= "normal",
 	[MIGRATE_COPY_HIGH]	= "high",
 };
 
-/* A number that has a file. Those without a number have functions of their own. */
+static const char * const placement_names[] = {
+	[MIGRATE_COPY_SPREAD]	= "spread",
+	[MIGRATE_COPY_FILL]	= "fill",
+};
+
+/* A file for a number. Other files have functions of their own. */
 struct knob {
 	struct kobj_attribute attr;
 	unsigned int *value;
 	unsigned int min;
-	unsigned int max;		/* MIGRATE_COPY_AUTO: may be that, too */
-	const char * const *names;	/* Of its values, or NULL */
+	unsigned int max;
+	const char * const *names;	/* Names of the values, or NULL */
 };
 
 static ssize_t knob_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -65,12 +61,10 @@ static ssize_t knob_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 	if (knob->names)
 		return sysfs_emit(buf, "%s\n", knob->names[value]);
-	if (value == MIGRATE_COPY_AUTO)
-		return sysfs_emit(buf, "auto\n");
 	return sysfs_emit(buf, "%u\n", value);
 }
 
-/* Set it if the text is one of its values, else change nothing. */
+/* Set the value; if the text is invalid, change nothing. */
 static ssize_t knob_store(struct kobject *kobj, struct kobj_attribute *attr,
 			  const char *buf, size_t count)
 {
@@ -79,11 +73,9 @@ static ssize_t knob_store(struct kobject *kobj, struct kobj_attribute *attr,
 
 	if (knob->names)
 		value = __sysfs_match_string(knob->names, knob->max + 1, buf);
-	else if (knob->max == MIGRATE_COPY_AUTO && sysfs_streq(buf, "auto"))
-		value = MIGRATE_COPY_AUTO;
-	else if (kstrtouint(buf, 10, &value) || value == MIGRATE_COPY_AUTO)
+	else if (kstrtouint(buf, 10, &value))
 		return -EINVAL;
-	/* So is a name that it does not have: a negative number. */
+	/* An unknown name is a negative number, and thus above the maximum. */
 	if (value < knob->min || value > knob->max)
 		return -EINVAL;
 	WRITE_ONCE(*knob->value, value);
@@ -106,20 +98,22 @@ static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
 		return -EINVAL;
 
 	guard(mutex)(&lock);
-	if (enable)
+	if (enable) {
+		migrate_copy_helpers_start();
 		static_branch_enable(&migrate_copy_key);
-	else
+	} else {
 		static_branch_disable(&migrate_copy_key);
+	}
 	return count;
 }
 
 /**
- * migrate_copy_reasons_print() - Write the names of reasons.
+ * migrate_copy_reasons_print() - Print the names of reasons.
  * @reasons: One bit for each migrate_reason.
- * @buf: A page that is shown in sysfs.
+ * @buf: The sysfs buffer.
  *
  * Context: Any.
- * Return: How many characters that are.
+ * Return: The length.
  */
 ssize_t migrate_copy_reasons_print(unsigned long reasons, char *buf)
 {
@@ -133,13 +127,12 @@ ssize_t migrate_copy_reasons_print(unsigned long reasons, char *buf)
 }
 
 /**
- * migrate_copy_reasons_parse() - Read the names of reasons.
- * @buf: Names, separated by white space or commas; or "all", or "none".
- * @value: Where one bit for each goes. For a name that is not known, or no name at
- *	all, nothing is changed.
+ * migrate_copy_reasons_parse() - Parse the names of reasons.
+ * @buf: Names separated by white space or commas; or "all", or "none".
+ * @value: Where to store one bit for each. Not changed on error.
  *
  * Context: Any.
- * Return: 0, or -EINVAL.
+ * Return: 0; -EINVAL for an unknown name, or if there is none.
  */
 int migrate_copy_reasons_parse(const char *buf, unsigned long *value)
 {
@@ -156,7 +149,7 @@ int migrate_copy_reasons_parse(const char *buf, unsigned long *value)
 	for (; *text; text += strspn(text, separators)) {
 		for (reason = 0; reason < NR_REASONS; reason++) {
 			len = str_has_prefix(text, migrate_reason_names[reason]);
-			/* The end of the text is found there, too. */
+			/* strchr() also finds the terminating NUL. */
 			if (len && strchr(separators, text[len]))
 				break;
 		}
@@ -194,16 +187,6 @@ static ssize_t non_temporal_store(struct kobject *kobj,
 	return migrate_copy_nontemporal_parse(buf) ?: count;
 }
 
-static ssize_t calibrate_store(struct kobject *kobj,
-			       struct kobj_attribute *attr, const char *buf,
-			       size_t count)
-{
-	if (!sysfs_streq(buf, "1"))
-		return -EINVAL;
-	migrate_copy_calibrate();
-	return count;
-}
-
 #define KNOB(_name, _min, _max, _names) {				\
 	.attr = __ATTR(_name, 0644, knob_show, knob_store),		\
 	.value = &migrate_copy_##_name,					\
@@ -211,24 +194,13 @@ static ssize_t calibrate_store(struct kobject *kobj,
 }
 
 static struct knob knobs[] = {
-	/* Of the first one max is less where there are fewer CPUs. */
+	/* Must be first: migrate_copy_init() limits its max to the CPUs. */
 	KNOB(max_helpers, 0, MIGRATE_COPY_MAX_HELPERS, NULL),
-	KNOB(min_helper_kb, 0, MIGRATE_COPY_AUTO, NULL),
-	KNOB(chunk_kb, MIGRATE_COPY_MIN_CHUNK_KB, MIGRATE_COPY_MAX_CHUNK_KB, NULL),
-	KNOB(batch_pages, 512, 64 * 512, NULL),
-	KNOB(parallel_batches, 0, 1, NULL),
 	KNOB(placement, 0, MIGRATE_COPY_FILL, placement_names),
 	KNOB(priority, 0, MIGRATE_COPY_HIGH, priority_names),
 	{ .attr = __ATTR_RW(enabled) },
 	{ .attr = __ATTR_RW(reasons) },
 	{ .attr = __ATTR_RW(non_temporal) },
-};
-
-static struct knob costs[] = {
-	{ __ATTR(copy_page_ns, 0444, knob_show, NULL), &migrate_copy_costs.copy_page_ns },
-	{ __ATTR(helper_call_ns, 0444, knob_show, NULL), &migrate_copy_costs.helper_call_ns },
-	{ __ATTR(helper_start_ns, 0444, knob_show, NULL), &migrate_copy_costs.helper_start_ns },
-	{ .attr = __ATTR_WO(calibrate) },
 };
 
 static const struct ctl_table migrate_copy_table[] = {
@@ -245,29 +217,23 @@ static const struct ctl_table migrate_copy_table[] = {
 
 static int __init migrate_copy_init(void)
 {
-	struct kobject *kobj, *dir = NULL;
+	struct kobject *kobj;
 	int i, err;
 
-	/* Others may come online: only those that are there are asked. */
+	/* CPUs may come online later; only online ones are asked. */
 	migrate_copy_max_helpers = min(num_possible_cpus() - 1, DEFAULT_MAX_HELPERS);
 	knobs[0].max = min(num_possible_cpus(), MIGRATE_COPY_MAX_HELPERS);
 	migrate_copy_helpers_init();
-	migrate_copy_calibrate();
 	register_sysctl_init("vm", migrate_copy_table);
 
 	kobj = kobject_create_and_add("migrate_copy", mm_kobj);
-	if (kobj)
-		dir = kobject_create_and_add("costs", kobj);
-	err = dir ? 0 : -ENOMEM;
+	err = kobj ? 0 : -ENOMEM;
 	for (i = 0; i < ARRAY_SIZE(knobs) && !err; i++)
 		err = sysfs_create_file(kobj, &knobs[i].attr.attr);
-	for (i = 0; i < ARRAY_SIZE(costs) && !err; i++)
-		err = sysfs_create_file(dir, &costs[i].attr.attr);
-	if (!err)
+	if (!err && IS_ENABLED(CONFIG_MIGRATE_COPY_ENGINE))
 		err = migrate_copy_engines_init(kobj);
 	if (err) {
 		pr_err("migrate_copy: no sysfs directory (%d), staying off\n", err);
-		kobject_put(dir);
 		kobject_put(kobj);
 		return err;
 	}

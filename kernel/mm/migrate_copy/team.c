@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Teams: several CPUs that work for one request. They take pieces of it, see
- * pieces.c, and share copies.
+ * Teams: several CPUs that work for one request. They take pieces of it (see
+ * pieces.c) and share copies.
  *
- * A helper allocates from the nodes that the caller's cpuset allows at that time,
- * and in its memalloc scopes.
+ * A helper allocates from the nodes that the caller's cpuset allows at that
+ * time, and within the caller's memalloc scopes.
  *
- * Helpers attempt a piece in MIGRATE_ASYNC mode and without I/O, so that they
- * never wait for a folio lock, for a folio's I/O, or for others to put back what
- * they have isolated: a kernel thread could not be killed out of that. What they
- * could not move, or found no memory for, they leave to the caller, who waits
- * for them at the end: a piece in the hands of a helper ends as soon as its
- * pages are migrated, or left to others.
+ * Helpers try a piece in MIGRATE_ASYNC mode and without I/O, so they never wait
+ * for a folio lock, for a folio's I/O or for folios that others have isolated:
+ * a kernel thread could not be killed out of such a wait. Folios that they
+ * cannot move, or have no memory for, are left to the caller. The caller waits
+ * for its helpers at the end, only until the pages of their pieces are migrated
+ * or left to others.
  *
- * Real-time tasks have no team: ordinary tasks never delay what they do, but a
- * helper is one, and may lose its CPU in the middle of a batch. It does not lose
- * it in the middle of a chunk, but may before it leaves: such tasks share copies
- * only if that is asked for.
+ * Real-time tasks have no team: ordinary tasks must not delay them, but helpers
+ * are ordinary tasks and may lose their CPU in the middle of a batch. They do
+ * not lose it in the middle of a chunk, but may before they leave, so real-time
+ * tasks share copies only on request.
  */
 #include <linux/cleanup.h>
 #include <linux/cpuset.h>
@@ -29,29 +29,37 @@
 #include "internal.h"
 
 /*
- * The scopes that change what an allocation may do, as they are when the request
- * begins: later on, its task may reclaim memory for a while, which must not give
- * the reserves to its helpers. A helper for reclaim does not begin another
- * reclaim, which the caller would wait for.
+ * The scopes that helpers inherit, as they are when the request begins: if the
+ * caller enters reclaim later on, its helpers must not get at the reserves. If
+ * the request itself is part of reclaim, helpers do not start another reclaim,
+ * which the caller would have to wait for.
  */
 #define MEMALLOC_SCOPES	(PF_MEMALLOC | PF_MEMALLOC_NOFS | \
 			 PF_MEMALLOC_NOIO | PF_MEMALLOC_PIN)
 
-/* Allow the nodes that the caller's cpuset allows; says if others were before. */
+/* Adopt the caller's mems_allowed; returns whether that changed anything. */
 static bool team_borrow_mems(struct task_struct *caller)
 {
+#ifdef CONFIG_CPUSETS
+	unsigned int seq;
 	nodemask_t mems;
 
 	if (!cpusets_enabled())
 		return false;
-	mems = cpuset_mems_allowed(caller);
+	do {
+		seq = raw_read_seqcount_begin(&caller->mems_allowed_seq);
+		mems = caller->mems_allowed;
+	} while (read_seqcount_retry(&caller->mems_allowed_seq, seq));
 	if (nodes_equal(mems, cpuset_current_mems_allowed))
 		return false;
 	set_mems_allowed(mems);
 	return true;
+#else
+	return false;
+#endif
 }
 
-/* Back to the nodes of our own cpuset, which hot-plug may have changed. */
+/* Return to the nodes of our own cpuset, which hotplug may have changed. */
 static void team_return_mems(void)
 {
 	nodemask_t mems, now = cpuset_mems_allowed(current);
@@ -63,7 +71,7 @@ static void team_return_mems(void)
 	} while (!nodes_equal(mems, now));
 }
 
-/* One piece, in the caller's context. */
+/* Do a piece with the caller's allowed nodes and memalloc scopes. */
 static bool team_help_batch(struct migrate_copy_team *team)
 {
 	bool borrowed = team_borrow_mems(team->work.caller);
@@ -82,13 +90,13 @@ static bool team_help_batch(struct migrate_copy_team *team)
 }
 
 /*
- * How long a helper waits for the next copy of a request before it leaves: longer
- * than it takes to unmap and to map what is copied at a time, less than anybody
- * would notice on a CPU that has nothing else to do.
+ * How long a helper waits for the next copy of a request before it leaves:
+ * longer than unmapping and mapping the folios of one copy takes, too short to
+ * be noticed on a CPU that is otherwise idle.
  */
 #define COPY_WAIT_NS	(100 * NSEC_PER_USEC)
 
-/* Find a job with something left, and be counted as one of its users. */
+/* Find a job with pages left to copy, and become one of its users. */
 static struct migrate_copy_job *team_join_job(struct migrate_copy_team *team)
 {
 	struct migrate_copy_job *job, *found = NULL;
@@ -107,13 +115,13 @@ static struct migrate_copy_job *team_join_job(struct migrate_copy_team *team)
 	return found;
 }
 
-/* Copy some of what is being copied; false if there is none left. */
+/* Do part of a shared copy; false if there is nothing left to copy. */
 static bool team_help_copy(struct migrate_copy_team *team)
 {
 	struct migrate_copy_job *job;
 	unsigned long nr, sum = 0;
 
-	/* Who waits for its users waits for the copy alone. */
+	/* Waiters for job->users must wait only for the copy. */
 	guard(preempt)();
 	job = team_join_job(team);
 	if (!job)
@@ -123,12 +131,12 @@ static bool team_help_copy(struct migrate_copy_team *team)
 		sum += nr;
 	} while (nr && sum < job->chunk_pages);
 	atomic_long_add(sum, &job->helper_pages);
-	/* Pairs with migrate_copy_job_unshare(): what was copied is visible. */
+	/* Pairs with migrate_copy_job_unshare(): makes the copies visible. */
 	atomic_dec_return_release(&job->users);
 	return true;
 }
 
-/* Put a folio that others have no time to put; false if there is none. */
+/* Put the folio that the caller has left to its helpers; false if none. */
 static bool team_put_folio(struct migrate_copy_team *team)
 {
 	struct folio *folio = READ_ONCE(team->folio);
@@ -139,13 +147,13 @@ static bool team_put_folio(struct migrate_copy_team *team)
 	return true;
 }
 
-/* Do what can be done for others, until there has been nothing for a while. */
+/* Help with copies and puts; false after a while without any. */
 static bool team_help_others(struct migrate_copy_team *team)
 {
 	struct migrate_copy_work *work = &team->work;
 	u64 since = local_clock();
 
-	/* If nothing large is copied there will be nothing to do. */
+	/* Without large copies there is nothing to wait for. */
 	while (READ_ONCE(team->nr_jobs) && !READ_ONCE(work->ends) &&
 	       migrate_copy_may_help(work)) {
 		if (team_help_copy(team) || team_put_folio(team))
@@ -157,7 +165,7 @@ static bool team_help_others(struct migrate_copy_team *team)
 	return false;
 }
 
-/* A step of a helper. */
+/* Do one step as a helper. */
 static bool team_help(struct migrate_copy_work *work)
 {
 	struct migrate_copy_team *team =
@@ -184,17 +192,17 @@ static void team_init(struct migrate_copy_team *team,
 
 /**
  * migrate_copy_job_share() - Let helpers take part in a job.
- * @job: The job, freshly prepared. Must be taken back with
+ * @job: The job, freshly initialized. Must be taken back with
  *	migrate_copy_job_unshare().
- * @team: The team of the request. Its helpers take part when they have nothing
- *	better to do. If it has not been started, it gets helpers that only copy, and
- *	stay from one job to the next if that follows soon.
- * @nid: The node next to which helpers are looked for.
- * @max_helpers: Most helper CPUs to have, if they only copy.
+ * @team: The team of the request. Its helpers take part when they have no batch
+ *	to do. If it has not been started, it gets helpers that only copy, and
+ *	that stay for the next job if it follows soon.
+ * @nid: The node near which helpers are searched.
+ * @max_helpers: The most helpers to have, if they only copy.
  *
  * Context: Process context. Takes no lock under which anybody may sleep, and
  * allocates nothing.
- * Return: How many helper CPUs were woken.
+ * Return: The number of helper CPUs woken.
  */
 unsigned int migrate_copy_job_share(struct migrate_copy_job *job,
 				    struct migrate_copy_team *team, int nid,
@@ -222,11 +230,11 @@ unsigned int migrate_copy_job_share(struct migrate_copy_job *job,
 
 /**
  * migrate_copy_job_unshare() - Take a job back from helpers.
- * @job: The job. Of what is left of it helpers take nothing any more.
+ * @job: The job. Helpers that have not joined it no longer can.
  * @team: The team that it is shared with.
  *
- * Context: Process context. Waits for the copies in flight, during which nobody is
- * preempted. What helpers have copied is visible when it returns.
+ * Context: Process context. Waits for the copies in flight, which run with
+ * preemption disabled. The helpers' copies are visible on return.
  */
 void migrate_copy_job_unshare(struct migrate_copy_job *job,
 			      struct migrate_copy_team *team)
@@ -247,7 +255,7 @@ void migrate_copy_job_unshare(struct migrate_copy_job *job,
 void __migrate_copy_team_put(struct migrate_copy_team *team,
 			     struct folio *folio)
 {
-	/* Helpers take them one by one; if they are not quick, nobody waits for it. */
+	/* Helpers take one at a time; if they lag behind, do not wait. */
 	if (team->next_batch || READ_ONCE(team->folio))
 		folio_put(folio);
 	else	/* Pairs with the full barrier in team_put_folio(). */
@@ -255,18 +263,17 @@ void __migrate_copy_team_put(struct migrate_copy_team *team,
 }
 
 /**
- * migrate_copy_team_size() - How many helpers may take batches of a request.
+ * migrate_copy_team_size() - Limit the helpers that take batches of a request.
  * @reason: The migrate_reason of the request.
  * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  *
  * Context: Process context.
- * Return: The most helpers to ask for; 0 when the feature is off or not for
- * this request, or not for this task.
+ * Return: The most helpers to ask for; 0 if the feature is off, or does not
+ * apply to this request or this task.
  */
 unsigned int migrate_copy_team_size(int reason, unsigned int asked)
 {
-	if (!migrate_copy_enabled() ||
-	    !READ_ONCE(migrate_copy_parallel_batches) ||
+	if (!migrate_copy_enabled() || !migrate_copy_may_cut() ||
 	    rt_or_dl_task(current) || migrate_copy_is_helper() ||
 	    !migrate_copy_may_share(reason, asked))
 		return 0;
@@ -274,11 +281,11 @@ unsigned int migrate_copy_team_size(int reason, unsigned int asked)
 }
 
 /**
- * migrate_copy_team_wake() - Ask as many CPUs as are wanted yet.
- * @team: The team, started and not brought back.
+ * migrate_copy_team_wake() - Ask the CPUs that a team still lacks.
+ * @team: The team, started and not ended.
  *
- * CPUs that were not idle before are asked now, if they are wanted, or one is asked
- * again.
+ * CPUs that have become idle are asked if the team lacks any; otherwise a CPU
+ * whose helper has left may be asked again.
  *
  * Context: Process context. Takes no lock under which anybody may sleep, and
  * allocates nothing.
@@ -301,10 +308,10 @@ void migrate_copy_team_wake(struct migrate_copy_team *team)
 
 /**
  * migrate_copy_team_start() - Let helpers take batches of a request.
- * @team: The team; must be brought back with migrate_copy_team_end().
- * @next_batch: Migrates the next batch, with locks of its own; called by
- *	several helpers at the same time, and may sleep. Returns false when there
- *	is none.
+ * @team: The team; must be ended with migrate_copy_team_end().
+ * @next_batch: Migrates the next batch; does its own locking, as several
+ *	helpers call it at the same time; may sleep. Returns false if there is
+ *	none.
  * @nid: The node whose CPUs are asked first; NUMA_NO_NODE for none.
  * @max_helpers: The most helpers to ask.
  * @asked: What the request asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
@@ -322,11 +329,11 @@ void migrate_copy_team_start(struct migrate_copy_team *team,
 }
 
 /**
- * migrate_copy_team_end() - Bring a team back.
- * @team: The team. Batches may be left to take.
+ * migrate_copy_team_end() - Stop the helpers of a team and wait for them.
+ * @team: The team. Batches may be left.
  *
  * Context: Process context, may sleep until the batches in flight have ended.
- * What the helpers did is visible when it returns.
+ * The helpers' changes are visible on return.
  */
 void migrate_copy_team_end(struct migrate_copy_team *team)
 {

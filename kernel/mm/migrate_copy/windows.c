@@ -164,6 +164,10 @@ static unsigned long stretch_windows;
 static atomic_long_t passed[MIGRATE_COPY_NR_WINDOWS];
 static atomic_long_t stretched[MIGRATE_COPY_NR_WINDOWS];
 static atomic_long_t failed_copies;
+
+unsigned int migrate_copy_engine_chunk_kb = SZ_1M / SZ_1K;
+atomic_long_t migrate_copy_engine_jobs;
+atomic_long_t migrate_copy_engine_chunks;
 static atomic_long_t gate_timeouts;
 
 static DECLARE_FAULT_ATTR(fail_copy);
@@ -539,6 +543,8 @@ static int counts_show(struct seq_file *m, void *unused)
 		seq_printf(m, "stretched_%s %ld\n", window_names[i],
 			   atomic_long_read(&stretched[i]));
 	}
+	seq_printf(m, "engine_jobs %ld\n", atomic_long_read(&migrate_copy_engine_jobs));
+	seq_printf(m, "engine_chunks %ld\n", atomic_long_read(&migrate_copy_engine_chunks));
 	seq_printf(m, "failed_copies %ld\n", atomic_long_read(&failed_copies));
 	seq_printf(m, "gate_timeouts %ld\n", atomic_long_read(&gate_timeouts));
 	return 0;
@@ -553,6 +559,7 @@ static int __init windows_init(void)
 	debugfs_create_u32("pid", 0600, dir, &gate_pid);
 	debugfs_create_u32("skip", 0600, dir, &gate_skip);
 	debugfs_create_u32("timeout_ms", 0600, dir, &gate_timeout_ms);
+	debugfs_create_u32("engine_chunk_kb", 0600, dir, &migrate_copy_engine_chunk_kb);
 	debugfs_create_file("stretch", 0600, dir, (void *)&stretch_set,
 			    &names_fops);
 	debugfs_create_file_unsafe("stretch_us", 0600, dir, NULL,

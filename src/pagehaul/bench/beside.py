@@ -61,7 +61,7 @@ def measured_lines(rows: Sequence[Row], counts: Sequence[int]) -> list[tuple[str
 
 def counts(rows: Iterable[Row], others: Iterable[int]) -> list[int]:
     """Return the numbers of CPUs of the columns, those of `others` included."""
-    ours = {row.threads for row in rows if row.method in ("batch", *_METHODS)}
+    ours = {row.threads for row in rows if row.method in ("batch", "pool", *_METHODS)}
     return sorted(ours | set(others))
 
 

@@ -11,6 +11,8 @@ PMD_KB = 2048
 
 # Where the knobs of the engine of DMA channels are, below those of Pagehaul.
 DCBM = "engines/dcbm"
+# The same for the engine that is a pool of threads.
+MTCOPY = "engines/mtcopy"
 
 GIGANTIC_KB = 1024 * 1024
 
@@ -122,15 +124,18 @@ class Cell:
     method is "serial" (one caller; Pagehaul's feature off), "callers" (`threads` callers of the
     system call on disjoint ranges; Pagehaul's feature off), "batch" (the caller alone copies whole
     batches), "threads" (`threads` CPUs share the copies, the caller's among them), "parallel" (they
-    take whole batches besides, as is the default), "dma" (the caller leaves the copies to
-    `channels` channels of dcbm), "hybrid" (it copies as well) or "faults" (`threads` threads do
-    what the load says, and nothing is moved by a call). An optional cell is left out, with a note,
-    where the machine cannot provide its memory, or its channels. asks has what is to be measured
-    besides, by the names of the measures, and how: Measure.ask() adds to it. settings are knobs
-    besides those that make the method. condition names what else differs between cells that are not
-    to be compared with each other. With a reason, which movebench knows, the kernel is brought to
-    move the memory; with a scene, workbench does. nodes are those between which it moves, None for
-    the machine's own.
+    take whole batches besides, as is the default), "pool" (the caller leaves the copies to
+    `threads` threads of mtcopy), "dma" (it leaves them to `channels` channels of dcbm), "hybrid"
+    (it copies as well) or "faults" (`threads` threads do what the load says, and nothing is moved
+    by a call). An optional cell is left out, with a note, where the machine cannot provide its
+    memory, or its channels. asks has what is to be measured besides, by the names of the measures,
+    and how: Measure.ask() adds to it. settings are knobs besides those that make the method.
+    condition names what else differs between cells that are not to be compared with each other.
+    With a reason, which movebench knows, the kernel is brought to move the memory; with a scene,
+    workbench does. nodes are those between which it moves, None for the machine's own. caller and
+    helpers are "source", "target" or None. With a caller, all moves go one way, so that the first
+    CPU, which is the caller's, is on that node of the move. With helpers, only CPUs of that node
+    help.
     """
 
     shape: Shape
@@ -143,6 +148,8 @@ class Cell:
     condition: str = ""
     reason: str | None = None
     nodes: tuple[int, int] | None = None
+    caller: str | None = None
+    helpers: str | None = None
     load: Load | None = None
     scene: Scene | None = None
     asks: Mapping[str, Any] = field(default_factory=dict)
@@ -156,29 +163,31 @@ class Cell:
             return {"enabled": "0"}
         return {
             "enabled": "1",
-            "max_helpers": str(self.threads - 1),
+            "max_helpers": "0" if self.method == "pool" else str(self.threads - 1),
             "parallel_batches": "1" if self.method == "parallel" else "0",
+            # Then CPUs leave copies to engines.
+            **({"vm.mt_page_copy": "0"} if self.method in ("pool", "dma") else {}),
             **self.settings,
             **self._engine_knobs,
         }
 
     @property
     def told_settings(self) -> dict[str, str]:
-        """Settings by which its row is told from others of the method: knobs, and who moves."""
+        """Settings by which its row is told from others: knobs, who moves, where helpers are."""
         by = {"by": self.scene.way} if self.scene is not None and self.scene.named else {}
-        return {**self.settings, **by}
+        helpers = {"helpers": self.helpers} if self.helpers is not None else {}
+        return {**self.settings, **by, **helpers}
 
     @property
     def _engine_knobs(self) -> dict[str, str]:
-        if self.method not in ("dma", "hybrid"):
+        if self.method == "pool":
+            engine, workers = MTCOPY, {f"{MTCOPY}/threads": self.threads}
+        elif self.method in ("dma", "hybrid"):
+            engine, workers = DCBM, {"module.dcbm/parameters/nr_dma_chan": self.channels}
+        else:
             return {}
-        knobs = {
-            "channels": self.channels,
-            "exclusive": int(self.method == "dma"),
-            "min_kb": 0,
-            "offloading": 1,
-        }
-        return {f"{DCBM}/{name}": str(value) for name, value in knobs.items()}
+        knobs = {**workers, f"{engine}/offloading": 1}
+        return {name: str(value) for name, value in knobs.items()}
 
     @property
     def by_calls(self) -> bool:
@@ -188,7 +197,7 @@ class Cell:
     @property
     def ways(self) -> int:
         """Moves that make one repetition at least: there and back where that can be, else one."""
-        return 2 if self.shape.returns and self.by_calls else 1
+        return 2 if self.shape.returns and self.by_calls and self.caller is None else 1
 
     @property
     def callers(self) -> int:

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 
 from pagehaul.bench.cell import PAGE_KB, Shape
 
-# CPUs are asked however little there is to do for them. The sysctl is enough for that, and the knob
-# says the same of copies.
-FORCED: Mapping[str, str] = {"vm.mt_page_copy": "1", "min_helper_kb": "0"}
+# CPUs are asked however little there is to do for them.
+FORCED: Mapping[str, str] = {"vm.mt_page_copy": "1"}
 # The kernel decides: its defaults, which a machine that is measured need not have.
 _DEFAULT_CHUNK_KB = 128
 AUTOMATIC: Mapping[str, str] = {
     "vm.mt_page_copy": "2",
-    "min_helper_kb": "auto",
     "chunk_kb": str(_DEFAULT_CHUNK_KB),
 }
 

@@ -12,6 +12,7 @@ from pagehaul.bench.machines.places import Place
 from pagehaul.bench.measure import Observed
 from pagehaul.bench.row import DETERMINISM, Row
 from pagehaul.errors import PagehaulError
+from pagehaul.paths import REPO, cache_dir
 
 
 @dataclass
@@ -21,11 +22,14 @@ class Tally:
     bytes_verified: int = 0
     mismatches: int = 0
     not_moved: int = 0
+    interrupted: bool = False
     boots: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
-        """Tell `text`, once."""
+        """Tell `text`, once, without paths: users publish results."""
+        for path, name in ((cache_dir(), "CACHE"), (REPO, "CLONE")):
+            text = text.replace(str(path), name)
         if text not in self.notes:
             self.notes.append(text)
 

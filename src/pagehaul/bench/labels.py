@@ -88,7 +88,7 @@ def column_of(row: Row) -> Column:
 def shared_column_of(row: Row) -> Column:
     """Return the column of a row in a table of several machines: all CPUs of one are ALL_CPUS."""
     column = column_of(row)
-    if row.method not in ("callers", "threads", "parallel") or row.threads == 1:
+    if row.method not in ("callers", "threads", "parallel", "pool") or row.threads == 1:
         return column
     parts = {1: ALL_CPUS, 2: HALF_OF_CPUS, 4: QUARTER_OF_CPUS}
     part, rest = divmod(row.cpus, row.threads)
@@ -106,6 +106,7 @@ def column_label(column: Column) -> str:
         "batch": "batch",
         "threads": f"{cpus}, copy",
         "parallel": cpus,
+        "pool": f"{cpus}, pool",
         "faults": f"{kernel}, {threads} thread{'s' if threads > 1 else ''}",
         "dma": of_them,
         "hybrid": f"CPU and {of_them}",

@@ -2,6 +2,7 @@
 """Has experiments measured: on which machines, and as many at once as do not disturb each other."""
 
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, as_completed, wait
@@ -13,7 +14,7 @@ from pagehaul import ui
 from pagehaul.bench.collect import Tally, check_determinism, collect, row_of
 from pagehaul.bench.effort import Effort
 from pagehaul.bench.experiment import Experiment
-from pagehaul.bench.machines.places import Machine, Place
+from pagehaul.bench.machines.places import Machine, Place, Turn
 from pagehaul.bench.measure import Observed
 from pagehaul.bench.plan import Named, turns
 from pagehaul.bench.row import Integrity, Results, Row, compare
@@ -24,7 +25,36 @@ from pagehaul.paths import REPO
 _NO_CACHES = "no caches are modelled"
 _NO_MODEL = "a machine model needs a guest"
 
+# What a boot, and a scene of a server, take by what a usual cell takes.
+_BOOT_COST = 4
+_SCENE_COST = 30
+
 _Lines = list[tuple[str, dict[str, Any]]]
+
+
+class _Share:
+    """How much of everything is done, and when it will all be: cells are counted by their cost."""
+
+    def __init__(self, boots: Sequence["_Boot"]) -> None:
+        self._all = sum(_BOOT_COST + boot.cost for boot in boots)
+        self._done = 0
+        self._started = time.monotonic()
+        self._lock = threading.Lock()
+
+    def add(self, cost: int) -> None:
+        """Take note of something that is done."""
+        with self._lock:
+            self._done += cost
+
+    def __str__(self) -> str:
+        """Return it for people: 40% of all, 3 min left."""
+        done = min(1.0, self._done / self._all)
+        text = f"{done:.0%} of all"
+        # Before that the boots, which go first, would decide.
+        if done > 0.05:
+            left_s = (time.monotonic() - self._started) * (1 - done) / done
+            text += f", {left_s / 60:.0f} min left" if left_s >= 60 else ", a minute left"
+        return text
 
 
 @dataclass
@@ -42,6 +72,7 @@ class _Job:
     cells: list[Named] = field(default_factory=list)
     observed: list[Observed] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
+    boots: list["_Boot"] = field(default_factory=list)
     boots_left: int = 0
 
     def add(self, named: Named) -> None:
@@ -50,14 +81,16 @@ class _Job:
         self.observed.append(Observed(named[1], self.place.kind.counts_moves))
         if named[1].kernel not in self.kernels:
             self.kernels.append(named[1].kernel)
-        self.boots_left = len(list(self.boots()))
 
-    def boots(self) -> Iterator["_Boot"]:
-        """Yield what is to be booted at once, again and again."""
+    def plan(self) -> None:
+        """Decide what is to be booted at once, again and again."""
         together = [[kernel] for kernel in self.kernels]
-        for number in range(self.effort.boots):
-            for kernels in together if self.place.independent else [self.kernels]:
-                yield _Boot(self, kernels, number)
+        self.boots = [
+            _Boot(self, kernels, number)
+            for number in range(self.effort.boots)
+            for kernels in (together if self.place.independent else [self.kernels])
+        ]
+        self.boots_left = len(self.boots)
 
     def rows(self) -> list[Row]:
         """Return the rows of the cells that could be measured."""
@@ -68,26 +101,48 @@ class _Job:
 
 @dataclass
 class _Boot:
-    """Guests that are up at the same time for a job: the only one, or those that take turns."""
+    """Guests that are up at the same time for a job: the only one, or those that take turns.
+
+    seen are the lines that have come so far, of a boot that has not come to its end.
+    """
 
     job: _Job
     kernels: Sequence[str]
     number: int
+    seen: _Lines = field(default_factory=list)
 
-    def run(self, machine: Machine, stop: Event) -> _Lines:
+    def turns(self) -> list[Turn]:
+        """Return what is measured, in its order."""
+        job = self.job
+        return turns(job.cells, self.kernels, job.effort, job.nodes, self.number)
+
+    @property
+    def cost(self) -> int:
+        """What it takes to measure, by what a usual cell takes."""
+        return len(self.turns()) * self.cell_cost
+
+    @property
+    def cell_cost(self) -> int:
+        """What each of its cells takes."""
+        return _SCENE_COST if any(cell.scene for _, cell in self.job.cells) else 1
+
+    def run(self, machine: Machine, share: _Share, stop: Event) -> _Lines:
         """Measure, and return what was printed."""
         job = self.job
-        order = turns(job.cells, self.kernels, job.effort, job.nodes, self.number)
+        order = self.turns()
         times = "" if job.effort.boots == 1 else f", pass {self.number + 1} of {job.effort.boots}"
         done = 0
         title = f"Measure {' and '.join(self.kernels)} ({job.place.label}{times})"
         with ui.step(title) as step:
 
-            def on_line() -> None:
+            def on_line(kernel: str, line: dict[str, Any]) -> None:
                 nonlocal done
                 done += 1
-                step.detail(f"{done} of {len(order)}")
+                share.add(self.cell_cost)
+                self.seen.append((kernel, line))
+                step.detail(f"{done} of {len(order)}; {share}")
 
+            share.add(_BOOT_COST)
             found = machine.run(job.place, job.quick, order, job.effort.timeout, on_line, stop)
         if len(found) != len(order):
             raise PagehaulError(f"movebench measured {len(found)} of {len(order)} cells")
@@ -104,24 +159,34 @@ def measure(
 ) -> Results:
     """Run the experiments on all kernels of `machine`, in so many boots or as their machines need.
 
-    on_part gets the results so far and the name of an experiment when that one is done.
+    on_part gets the results so far and the name of an experiment when that one is done. After
+    Ctrl-C the results are those of all cells that were measured by then, and say so.
     """
     tally = Tally()
     wanted = _possible(wanted, machine, quick, tally)
     jobs, measured_as = _jobs(wanted, machine, quick, boots)
     told: set[str] = set()
     results = _results([], machine, quick, tally)
-    for job in _finished(jobs, machine, quick, tally):
-        if job.place.kind.counts_moves:
-            check_determinism(job.rows(), tally)
-        results = _results(_rows(wanted, jobs, measured_as), machine, quick, tally)
-        for experiment in wanted:
-            name = experiment.name
-            mine = [each for each in jobs if _has(each, measured_as[name])]
-            done = all(not each.boots_left for each in mine)
-            if done and name not in told and results.of(name):
-                told.add(name)
-                on_part(results, name)
+    try:
+        for job in _finished(jobs, machine, quick, tally):
+            if job.place.kind.counts_moves:
+                check_determinism(job.rows(), tally)
+            done = [each for each in jobs if not each.boots_left]
+            results = _results(_rows(wanted, done, measured_as), machine, quick, tally)
+            for experiment in wanted:
+                name = experiment.name
+                mine = [each for each in jobs if _has(each, measured_as[name])]
+                if name not in told and results.of(name) and all(each in done for each in mine):
+                    told.add(name)
+                    on_part(results, name)
+    except KeyboardInterrupt:
+        for boot in (boot for job in jobs for boot in job.boots):
+            _take(boot, [each for each in boot.seen if each[1]], tally)
+        rows = _rows(wanted, jobs, measured_as)
+        if not rows:
+            raise
+        tally.interrupted = True
+        return _results(rows, machine, quick, tally)
     if not results.rows:
         raise PagehaulError("none of these experiments can be measured on this machine")
     return results
@@ -171,7 +236,10 @@ def _jobs(
             for cell in experiment.cells(machine.size(place, quick)):
                 if cell.kernel in machine.kernels():
                     jobs[place].add((experiment.name, cell))
-    return [job for job in jobs.values() if job.cells], measured_as
+    found = [job for job in jobs.values() if job.cells]
+    for job in found:
+        job.plan()
+    return found, measured_as
 
 
 def _has(job: _Job, name: str) -> bool:
@@ -181,8 +249,8 @@ def _has(job: _Job, name: str) -> bool:
 def _rows(
     wanted: Sequence[Experiment], jobs: Sequence[_Job], measured_as: dict[str, str]
 ) -> list[Row]:
-    """Return the rows of all jobs that are done, experiment by experiment."""
-    done = [row for job in jobs if not job.boots_left for row in job.rows()]
+    """Return the rows of some jobs, experiment by experiment."""
+    done = [row for job in jobs for row in job.rows()]
     return [
         replace(row, experiment=experiment.name)
         for experiment in wanted
@@ -194,11 +262,12 @@ def _rows(
 def _finished(jobs: Sequence[_Job], machine: Machine, quick: bool, tally: Tally) -> Iterator[_Job]:
     """Run all jobs, and yield each as it is done: first those that may run beside each other."""
     stop = Event()
-    together = [boot for job in jobs if job.place.independent for boot in job.boots()]
-    alone = [boot for job in jobs if not job.place.independent for boot in job.boots()]
+    together = [boot for job in jobs if job.place.independent for boot in job.boots]
+    alone = [boot for job in jobs if not job.place.independent for boot in job.boots]
+    share = _Share([*together, *alone])
     places = list(dict.fromkeys(boot.job.place for boot in together))
     with ThreadPoolExecutor(machine.at_once(places, quick)) as pool:
-        futures = {pool.submit(boot.run, machine, stop): boot for boot in together}
+        futures = {pool.submit(boot.run, machine, share, stop): boot for boot in together}
         try:
             for future in as_completed(futures):
                 yield from _taken(futures[future], future.result(), tally)
@@ -208,7 +277,7 @@ def _finished(jobs: Sequence[_Job], machine: Machine, quick: bool, tally: Tally)
             _cancel(futures)
             raise
     for boot in alone:
-        yield from _taken(boot, boot.run(machine, stop), tally)
+        yield from _taken(boot, boot.run(machine, share, stop), tally)
 
 
 def _cancel(futures: dict[Future[_Lines], _Boot]) -> None:
@@ -219,14 +288,18 @@ def _cancel(futures: dict[Future[_Lines], _Boot]) -> None:
 
 def _taken(boot: _Boot, found: _Lines, tally: Tally) -> Iterator[_Job]:
     """Take what a boot has measured; yield its job if that was the last one of it."""
-    job = boot.job
+    _take(boot, found, tally)
+    tally.boots.append(f"{' and '.join(boot.kernels)} ({boot.job.place.label})")
+    boot.job.boots_left -= 1
+    if not boot.job.boots_left:
+        yield boot.job
+
+
+def _take(boot: _Boot, found: _Lines, tally: Tally) -> None:
+    boot.seen.clear()
     for _, line in found:
         index = int(line["label"])
-        collect(line, job.cells[index][0], job.observed[index], tally)
-    tally.boots.append(f"{' and '.join(boot.kernels)} ({job.place.label})")
-    job.boots_left -= 1
-    if not job.boots_left:
-        yield job
+        collect(line, boot.job.cells[index][0], boot.job.observed[index], tally)
 
 
 def _results(rows: Sequence[Row], machine: Machine, quick: bool, tally: Tally) -> Results:
@@ -235,6 +308,7 @@ def _results(rows: Sequence[Row], machine: Machine, quick: bool, tally: Tally) -
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "commit": _commit(),
             "quick": quick,
+            "interrupted": tally.interrupted,
             **machine.environment(),
             "boots": list(tally.boots),
             "notes": list(tally.notes),

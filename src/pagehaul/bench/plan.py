@@ -24,7 +24,14 @@ _SMALL = 2 << 20
 _LEARNING = 160 << 20
 
 
+# Constants of the kernel, which those built here let experiments change in debugfs.
+_CONSTANTS = ("batch_pages", "chunk_kb", "parallel_batches")
+
 Named = tuple[str, Cell]
+
+
+def _place(knob: str) -> str:
+    return f"debug.{knob}" if knob in _CONSTANTS else knob
 
 
 def turns(
@@ -78,7 +85,9 @@ def plan_line(
         words += [f"--threads={cell.threads}", f"--mb={max(1, cell.shape.bytes >> 20)}"]
         return " ".join([*words, *cell.load.words(), f"--node={nodes[1]}"])
     first, second = cell.nodes or nodes
-    knobs = [f"--knob={name}={value}" for name, value in cell.knobs.items()]
+    if cell.caller == "target":
+        first, second = second, first
+    knobs = [f"--knob={_place(name)}={value}" for name, value in cell.knobs.items()]
     if cell.scene is not None:
         words = [f"--label={index}", f"--reps={reps}", f"--from={first}", f"--to={second}"]
         return " ".join([*words, *cell.scene.words(), *knobs])
@@ -88,6 +97,10 @@ def plan_line(
     if least_us := effort.least_us(cell):
         words.append(f"--at-least={least_us}")
     words += [f"--callers={cell.callers}", f"--from={first}", f"--to={second}"]
+    if cell.caller is not None:
+        words.append("--one-way")
+    if cell.helpers is not None:
+        words.append(f"--helpers={first if cell.helpers == 'source' else second}")
     if cell.shape.hugetlb:
         words.append("--hugetlb")
     if cell.reason:

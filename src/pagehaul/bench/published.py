@@ -132,11 +132,14 @@ def by_folio_size(engine: str = "CPU threads") -> dict[tuple[int, int], float]:
     return found
 
 
-def by_dma_folio_count() -> dict[int, float]:
-    """GB/s of one channel by number of folios of 2 MB: Garg, 2025."""
+def by_huge_folio_count(engine: str) -> dict[int, float]:
+    """GB/s by number of folios of 2 MB: Garg, 2025.
+
+    engine is "CPU, 1 thread" or "DMA, 1 channel".
+    """
     return {
         int(figure.row.split()[0]): figure.value
-        for figure in select("garg-2025", "DMA, 1 channel, 2MB folios")
+        for figure in select("garg-2025", f"{engine}, 2MB folios")
     }
 
 

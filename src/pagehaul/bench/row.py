@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 KERNELS = ("vanilla", "pagehaul", "pcp-compound", "judge")
-METHODS = ("serial", "callers", "batch", "threads", "parallel", "dma", "hybrid", "faults")
+METHODS = ("serial", "callers", "batch", "threads", "parallel", "pool", "dma", "hybrid", "faults")
 
 # What the clock of the measurement counts: virtual time of a machine model, the host's time, or
 # instructions, one a nanosecond.
@@ -116,6 +116,11 @@ class Results:
     def experiments(self) -> list[str]:
         """Names of the experiments that have rows, in their order."""
         return list(dict.fromkeys(row.experiment for row in self.rows))
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run was ended before all was measured."""
+        return bool(self.environment.get("interrupted"))
 
     def of(self, experiment: str) -> list[Row]:
         """Rows of one experiment."""

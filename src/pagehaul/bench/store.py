@@ -49,11 +49,43 @@ def seen_in(fields: Fields) -> dict[str, Any]:
 
 def keep(results: Results) -> Path:
     """Keep results in the cache, and return where."""
-    directory = cache_dir() / "results"
-    directory.mkdir(exist_ok=True)
-    path = directory / f"bench-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    path = _directory() / f"bench-{time.strftime('%Y%m%d-%H%M%S')}.json"
     dump(results, path)
     return path
+
+
+def last(results: Results) -> Results | None:
+    """Return the last results in the cache that were kept of the same cells, None without any."""
+    cells = _cells(results)
+    for path in sorted(_directory().glob("bench-*.json"), reverse=True):
+        try:
+            found = load(path)
+        except PagehaulError:
+            # Of another version, or cut off.
+            continue
+        same = _cells(found) == cells and _versions(found) == _versions(results)
+        if same and not found.interrupted:
+            return found
+    return None
+
+
+def _cells(results: Results) -> set[tuple[object, ...]]:
+    return {
+        (row.experiment, row.kernel, row.method, row.threads, row.case, *row.machine)
+        for row in results.rows
+    }
+
+
+def _versions(results: Results) -> tuple[object, ...]:
+    """Return what else must be the same: how much is measured, and on which kernels."""
+    environment = results.environment
+    return environment.get("quick"), environment.get("kernels")
+
+
+def _directory() -> Path:
+    directory = cache_dir() / "results"
+    directory.mkdir(exist_ok=True)
+    return directory
 
 
 def dump(results: Results, path: Path) -> None:

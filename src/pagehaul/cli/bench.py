@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The `bench` verb: measures Pagehaul beside the unmodified kernel."""
+"""The `bench` verb: measures Pagehaul beside the unmodified kernel.
+
+Without options it does the main job: what the project is worth, in minutes.
+"""
 
 import argparse
 from dataclasses import replace
@@ -8,7 +11,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from pagehaul import ui
-from pagehaul.bench import profiled
+from pagehaul.bench import main_job, profiled
 from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines import setup
@@ -16,21 +19,30 @@ from pagehaul.bench.machines.guests import Guests
 from pagehaul.bench.machines.places import Machine
 from pagehaul.bench.measuring import measure
 from pagehaul.bench.row import Results
-from pagehaul.bench.store import dump, keep
+from pagehaul.bench.store import dump, keep, last
 from pagehaul.cli import options
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import models
 from pagehaul.kernel import bases
-from pagehaul.report import page, profiles, terminal, verdict
+from pagehaul.report import comparison, page, profiles, terminal, verdict
 
+_INTERRUPTED = 130
 _MOST_BOOTS = 1000
 _MOST_CPUS = 64
+
+# Hours that all experiments at full size take on two CPUs.
+_FULL_HOURS = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the verb's options."""
     options.add_base(parser)
-    parser.add_argument("--quick", action="store_true", help="fewer and smaller cells")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help=f"everything at full size, which takes about {_FULL_HOURS} hours on two CPUs; with "
+        "--experiment that one at full size",
+    )
     parser.add_argument(
         "--cpus",
         type=_cpus,
@@ -44,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=models.names(),
         metavar="NAME",
         help="measure in virtual time, as on this machine; may be repeated: "
-        f"{', '.join(models.names())}; without it as on {models.DEFAULT}, or on KVM where it works",
+        f"{', '.join(models.names())}; without it on KVM where it works, else as on "
+        f"{main_job.MODEL}, and experiments as on {models.DEFAULT}",
     )
     parser.add_argument(
         "--boots",
@@ -58,8 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=EXPERIMENTS,
         metavar="NAME",
-        help=f"only this one; may be repeated: {', '.join(EXPERIMENTS)}; without it all are "
-        f"measured, but for {', '.join(_on_request())}",
+        help=f"this one instead of the main job; may be repeated: {', '.join(EXPERIMENTS)}; "
+        f"--full alone measures all but {', '.join(_on_request())}",
     )
     parser.add_argument("--profile", metavar="CELL", help=profiled.HELP)
     parser.add_argument("--tables", action="store_true", help="print all tables, too")
@@ -91,7 +104,7 @@ def _on_request() -> tuple[str, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure, print and write; 1 when a page's content or node was wrong."""
+    """Measure, print and write; 1 when a page's content or node was wrong, 130 after Ctrl-C."""
     for path in (args.json, args.html):
         if path is not None and not path.absolute().parent.is_dir():
             raise PagehaulError(f"cannot write {path}: its directory does not exist")
@@ -99,15 +112,27 @@ def run(args: argparse.Namespace) -> int:
         raise PagehaulError("--cpus and --model are for guests, not for --host")
     if args.profile is not None:
         return _profile(args)
-    names = args.experiment or [name for name in EXPERIMENTS if name not in _on_request()]
-    wanted = [experiment for name, experiment in EXPERIMENTS.items() if name in names]
+    wanted = _wanted(args)
     on_part = terminal.print_tables if args.tables else terminal.tell_part
     machine = _machine(args, wanted)
-    results = measure(wanted, machine, quick=args.quick, boots=args.boots, on_part=on_part)
+    results = measure(wanted, machine, quick=not args.full, boots=args.boots, on_part=on_part)
     results = replace(results, verdict=verdict.statements(results))
+    before = last(results)
     stored = _write(args, results)
     terminal.print_verdict(results)
+    if before is not None:
+        terminal.say(comparison.sentence(before, results))
     return _end(results, stored)
+
+
+def _wanted(args: argparse.Namespace) -> list[Experiment]:
+    """Return the experiments that the command line asks for."""
+    if not (args.experiment or args.full):
+        return list(main_job.experiments())
+    if not args.experiment:
+        ui.console.print(f"This takes about {_FULL_HOURS} hours on two CPUs without KVM.")
+    names = args.experiment or [name for name in EXPERIMENTS if name not in _on_request()]
+    return [experiment for name, experiment in EXPERIMENTS.items() if name in names]
 
 
 def _profile(args: argparse.Namespace) -> int:
@@ -135,7 +160,10 @@ def _write(args: argparse.Namespace, results: Results) -> Path:
 def _end(results: Results, stored: Path) -> int:
     """Say where results are kept, and return the exit status."""
     ui.console.print(f"Results: {escape(str(stored))}", soft_wrap=True)
-    return 1 if results.integrity.mismatches or results.integrity.not_moved else 0
+    if results.interrupted:
+        ui.console.print(f"Interrupted: only {len(results.rows)} measurements were made.")
+        return _INTERRUPTED
+    return 0 if verdict.content_right(results) else 1
 
 
 def _machine(args: argparse.Namespace, wanted: list[Experiment]) -> Machine:
@@ -145,5 +173,11 @@ def _machine(args: argparse.Namespace, wanted: list[Experiment]) -> Machine:
 
 
 def _guests(args: argparse.Namespace, wanted: list[Experiment]) -> Guests:
-    guests = setup.guests(wanted, bases.get(args.base), quick=args.quick)
-    return replace(guests, cpus=tuple(args.cpus or ()), models=tuple(args.model or ()))
+    guests = setup.guests(wanted, bases.get(args.base), quick=not args.full)
+    main = not (args.experiment or args.full or args.profile)
+    return replace(
+        guests,
+        cpus=tuple(args.cpus or ()),
+        models=tuple(args.model or ()),
+        model=main_job.MODEL if main else models.DEFAULT,
+    )

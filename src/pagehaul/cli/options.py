@@ -55,7 +55,7 @@ def add_guest(parser: argparse.ArgumentParser) -> None:
     default = Guest()
     parser.add_argument(
         "--variant",
-        choices=build.VARIANTS,
+        choices=[name for name in build.VARIANTS if not name.startswith("bench-")],
         default="pagehaul",
         help="which kernel (default: pagehaul)",
     )

@@ -31,13 +31,6 @@ _SPLATS = re.compile(
     r"|turning off the locking correctness validator"
 )
 _HANGS = re.compile(r"INFO: task|(?:rcu: )?INFO: rcu_|watchdog: ")
-# RCU's report of a stall: whom it waits for, with what it says of CPUs that idle, and the CPU on
-# which its own thread should run.
-_STALL = re.compile(r"rcu: INFO: rcu_\w+ detected stalls")
-_STALLED = re.compile(
-    r"rcu: \s+(?:(\d+)-(\S)\S+ \(.* fqs=\d+( \(false positive\?\))?|Tasks blocked )"
-)
-_STARVED = re.compile(r"rcu: rcu_\w+ kthread starved for .* ->cpu=(\d+)$")
 # When the machine goes off, a CPU that is to be stopped may wake a task of one that has been: Linux
 # 6.12 warns of that.
 _OFF = "reboot: Power down"
@@ -55,7 +48,6 @@ class Console:
         self._lines: list[str] = []
         self._splat_line = 0
         self.splat: str | None = None
-        self._more_splats = False
         self._off = False
         self.hung = False
 
@@ -77,31 +69,10 @@ class Console:
         if self.splat is None:
             self.splat = message
             self._splat_line = len(self._lines) - 1
-        else:
-            self._more_splats = True
 
     def text(self) -> str:
         """Return all that it printed, up to the last line that has ended."""
         return "\n".join(self._lines)
-
-    def blames_emulation(self) -> bool:
-        """Whether a processor does not do what the first complaint is about: see EmulationBroke."""
-        if self.splat is None:
-            return False
-        return self.splat.startswith("Oops: int3") or self._slept_on()
-
-    def _slept_on(self) -> bool:
-        """Whether a stall, and nothing else, is complained of, which is that of idle CPUs only.
-
-        RCU's own thread has to be due on one of them. "." is for a CPU that is online.
-        """
-        messages = [_TIMESTAMP.sub("", line) for line in self._lines[self._splat_line :]]
-        if self._more_splats or not _STALL.match(messages[0]):
-            return False
-        stalled = [found for message in messages if (found := _STALLED.match(message))]
-        starved = {found[1] for message in messages if (found := _STARVED.match(message))}
-        idle = {found[1] for found in stalled if found[2] == "." and found[3]}
-        return bool(starved) and starved <= idle and len(idle) == len(stalled)
 
     def report(self, what: str, log: Path) -> str:
         """Return `what`, where the log is, and the complaint or else the last lines."""

@@ -7,12 +7,16 @@ import subprocess
 import time
 from pathlib import Path
 
+from pagehaul.guest import qemu
+from pagehaul.locks import lock
 from pagehaul.paths import cache_dir
 from pagehaul.ui import kill_group
 
 # The device, and the seconds that it gives a kernel to print its first line, and
 # to boot to its end.
 _KVM = Path("/dev/kvm")
+# What a kernel says that has booted to its end, the last of them one without block devices.
+_NO_ROOT = (b"VFS: Unable to mount root fs", b"VFS: Cannot open root", b"No working init found")
 _KVM_FIRST_LINE_S = 5.0
 _KVM_BOOT_S = 20.0
 
@@ -28,23 +32,28 @@ def kvm_works(image: Path) -> bool:
         return False
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     known = cache_dir() / f"kvm-{boot_id}"
-    if not known.exists():
-        for stale in cache_dir().glob("kvm-*"):
-            stale.unlink(missing_ok=True)
-        answer = _boots_on_kvm(image)
-        temporary = known.with_suffix(f".{os.getpid()}")
-        temporary.write_text("yes" if answer else "no")
-        temporary.replace(known)
-    return known.read_text() == "yes"
+    # Suites that begin at once must not disturb each other's probe, nor differ in the answer.
+    with lock("kvm"):
+        if not known.exists():
+            for stale in cache_dir().glob("kvm-*"):
+                stale.unlink(missing_ok=True)
+            answer = _boots_on_kvm(image)
+            temporary = known.with_suffix(f".{os.getpid()}")
+            temporary.write_text("yes" if answer else "no")
+            temporary.replace(known)
+        return known.read_text() == "yes"
 
 
 def _boots_on_kvm(image: Path) -> bool:
-    command = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-machine", "q35"]
+    found = qemu.ensure(oldest=qemu.ANY)
+    command = [str(found.binary), *found.options()]
+    command += ["-accel", "kvm", "-cpu", "host", "-machine", "q35"]
     command += ["-smp", "2", "-m", "512", "-nodefaults", "-no-user-config", "-display", "none"]
     command += ["-no-reboot", "-serial", "stdio", "-kernel", str(image)]
     command += ["-append", "earlyprintk=serial,ttyS0,115200 console=ttyS0 panic=-1"]
     process = subprocess.Popen(
         command,
+        env={**os.environ, **found.environment()},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -65,7 +74,7 @@ def _boots_on_kvm(image: Path) -> bool:
                 if not data:
                     return False
                 seen += data
-                if b"VFS: Unable to mount root fs" in seen or b"VFS: Cannot open root" in seen:
+                if any(text in seen for text in _NO_ROOT):
                     return True
     finally:
         kill_group(process)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
+from pagehaul.guest.binding import Binding
 from pagehaul.guest.models import Model
 from pagehaul.host import facts
 from pagehaul.kernel.arches import X86_64
@@ -27,13 +28,13 @@ class Guest:
     away from every other node, as CXL memory is. modules of MODULE_MB each are on the first node
     besides, and can be taken out while the guest runs. topology is the tail of qemu's -smp, such as
     "sockets=1,dies=2,cores=2,threads=1". accel "auto" is KVM where a guest really boots on it, else
-    TCG. icount counts one nanosecond an instruction, on one CPU under TCG. in_turn has all CPUs
-    emulated by one thread, where the kernel's code is patched so often that QEMU would trip over
-    it (see EmulationBroke). With a model the guest runs in virtual time, as that machine; profile
-    is then a file into which the simulator writes where the time went. device_cpus is a list of
-    CPUs, as Linux writes them, that are parts of a device: they are fast, since the device's driver
-    says how long things take. With an iommu, one of IOMMUS, the machine has two devices for tests,
-    pci-testdev, behind it. append is for the kernel command line.
+    TCG. icount counts one nanosecond an instruction, on one CPU under TCG. With a model the guest
+    runs in virtual time, as that machine; profile is then a file into which the simulator writes
+    where the time went. device_cpus is a list of CPUs, as Linux writes them, that are parts of a
+    device: they are fast, since the device's driver says how long things take. With an iommu, one
+    of IOMMUS, the machine has two devices for tests, pci-testdev, behind it. append is for the
+    kernel command line. With a binding the guest's nodes and CPUs are bound to those of the host
+    that it names.
     """
 
     cpus: int = 2
@@ -44,12 +45,12 @@ class Guest:
     topology: str | None = None
     accel: str = "auto"
     icount: bool = False
-    in_turn: bool = False
     append: tuple[str, ...] = ()
     model: Model | None = None
     profile: Path | None = None
     device_cpus: str = ""
     iommu: str = ""
+    binding: Binding | None = None
 
     def __post_init__(self) -> None:
         """Raise PagehaulError for a machine that cannot be."""
@@ -65,8 +66,10 @@ class Guest:
             raise PagehaulError(f"unknown accelerator {self.accel!r}: use auto, kvm or tcg")
         if self.icount and (self.cpus != 1 or self.accel == "kvm"):
             raise PagehaulError("counting instructions needs one CPU and TCG")
-        if self.model is not None and (self.icount or self.in_turn or self.accel == "kvm"):
-            raise PagehaulError("virtual time needs TCG, and neither icount nor CPUs in turn")
+        if self.model is not None and (self.icount or self.accel == "kvm"):
+            raise PagehaulError("virtual time needs TCG, and not icount")
+        if self.binding is not None and self.clock != "host":
+            raise PagehaulError("only a guest on the host's clock can be bound to the host's nodes")
         if self.profile is not None and self.model is None:
             raise PagehaulError("only a guest in virtual time has a profile")
         if self.memory_mb < 256 * (self.nodes + self.memory_only_nodes):
@@ -90,9 +93,12 @@ class Guest:
     def check_fits(self) -> None:
         """Raise PagehaulError when this machine cannot hold it, which is allocated at once."""
         available = facts.memory_available_mb()
-        if available and self.total_mb() > available:
+        # Huge pages in the host's pool are not available, and need not be.
+        huge = self.binding.huge if self.binding else ()
+        needed = self.total_mb() - sum(itertools.compress(self.node_memory_mb(), huge))
+        if available and needed > available:
             raise PagehaulError(
-                f"a guest of {self.total_mb()} MiB does not fit into the {available} "
+                f"a guest of {needed} MiB does not fit into the {available} "
                 "MiB that this machine has free; give it less memory"
             )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the processors of a guest do that had to be ended, as QEMU's monitor sees them.
+"""The processors of a guest, as QEMU's monitor sees them: their threads, and what they do.
 
 A guest that stands still cannot tell it any more. Whether its kernel waits, or QEMU has let an
 interrupt go, is to be seen from outside only.
@@ -7,18 +7,29 @@ interrupt go, is to be seen from outside only.
 
 import asyncio
 import bisect
+import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from qemu.qmp import QMPClient, QMPError
+
+from pagehaul.errors import PagehaulError
 
 # What the kernel of Linux takes for the address of a socket, and its end.
 _LONGEST_PATH = 107
 
 # Seconds until QEMU has answered all, or will not.
 _ANSWERS_S = 20.0
+
+# Seconds between two looks at CPUs that seem to be stuck.
+_LOOKS_AGAIN_S = 2.0
+
+# Seconds until QEMU has allocated a guest's memory, and tells the threads of its CPUs.
+_STARTS_S = 300.0
 
 # Words of a stack that are looked at, and the places in the kernel's code that are shown of them.
 _STACK_WORDS = 192
@@ -47,6 +58,61 @@ def tell(work: Path, tree: Path) -> list[str]:
         return [f"QEMU's monitor: {error}"]
 
 
+def pin(work: Path, cpus: Sequence[int], alive: Callable[[], bool]) -> None:
+    """Pin each CPU of a guest that has just started to the host's CPU in the same place of `cpus`.
+
+    Returns early if the guest is no longer alive. Raises PagehaulError where pinning fails.
+    """
+    path = _socket(work)
+    if len(str(path).encode()) > _LONGEST_PATH:
+        raise PagehaulError(f"cannot pin the guest's CPUs: {path} is too long for a socket")
+    deadline = time.monotonic() + _STARTS_S
+    while not path.exists() and alive() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    try:
+        threads = asyncio.run(asyncio.wait_for(_threads(path), deadline - time.monotonic()))
+        for thread, cpu in zip(threads, cpus, strict=True):
+            os.sched_setaffinity(thread, {cpu})
+    except (TimeoutError, QMPError, OSError, ValueError) as error:
+        if alive():
+            raise PagehaulError(f"cannot pin the guest's CPUs: {error!r}") from error
+
+
+async def _threads(path: Path) -> list[int]:
+    """Return the host's thread of each CPU of a guest."""
+    client = QMPClient("pagehaul")
+    await client.connect(str(path))
+    try:
+        found: Any = await client.execute("query-cpus-fast")
+        return [cpu["thread-id"] for cpu in sorted(found, key=lambda cpu: cpu["cpu-index"])]
+    finally:
+        await client.disconnect()
+
+
+# A halted CPU, as Cpu.describe() tells of it, and what its APIC believes to be in service.
+_IDLE_IN_SERVICE = re.compile(
+    r"^CPU (\d+): halted .*, interrupts on$(?:\n^CPU \1: .*$)*?\n^CPU \1: +ISR \d", re.M
+)
+
+
+def lost_interrupt(told: str) -> set[str]:
+    """Return the idle CPUs which, by what tell() returned, still have an interrupt in service."""
+    return {found[1] for found in _IDLE_IN_SERVICE.finditer(told)}
+
+
+def stuck(work: Path, tree: Path) -> str:
+    """Return why an x86 guest cannot go on, as far as its CPUs show; "" if it may.
+
+    A CPU may have woken between the two questions, so it has to look the same twice.
+    """
+    first = lost_interrupt("\n".join(tell(work, tree)))
+    if not first:
+        return ""
+    time.sleep(_LOOKS_AGAIN_S)
+    lost = first & lost_interrupt("\n".join(tell(work, tree)))
+    return f"no interrupt reaches CPU {', '.join(sorted(lost))} any more" if lost else ""
+
+
 def _socket(work: Path) -> Path:
     return work / "monitor"
 
@@ -54,13 +120,20 @@ def _socket(work: Path) -> Path:
 async def _tell(path: Path, tree: Path) -> list[str]:
     client = QMPClient("pagehaul")
     await client.connect(str(path))
+    running = False
     try:
 
         async def ask(command: str, cpu: int = 0) -> str:
             words = {"command-line": command, "cpu-index": cpu}
             return str(await client.execute("human-monitor-command", words))
 
-        lines = [f"QEMU's monitor: {(await ask('info status')).strip()}"]
+        status = (await ask("info status")).strip()
+        lines = [f"QEMU's monitor: {status}"]
+        # A CPU that runs may take an interrupt between two questions, and look like one that is
+        # halted in the middle of it.
+        running = status.endswith("running")
+        if running:
+            await client.execute("stop")
         cpus = parse_cpus(await ask("info registers -a"))
         gate = parse_words(await ask(f"x /2gx {cpus[0].idt:#x}")) if cpus else []
         symbols = Symbols.read(tree / "System.map", gate)
@@ -70,6 +143,8 @@ async def _tell(path: Path, tree: Path) -> list[str]:
             lines += cpu.describe(symbols, stack, apic)
         return lines
     finally:
+        if running:
+            await client.execute("cont")
         await client.disconnect()
 
 

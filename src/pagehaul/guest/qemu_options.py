@@ -16,23 +16,24 @@ def machine(guest: Guest) -> list[str]:
         cpu = "max,-erms,-fsrm"
         if guest.model is not None:
             # The simulator knows memory by where the kernel maps it, which five levels of page
-            # tables would move. With monitor, idle CPUs spin. QEMU 10.0 breaks off when the
-            # guest's firmware asks for dies, by a leaf above this level; the kernel finds caches
-            # without it.
-            cpu = "max,-erms,-fsrm,-la57,-monitor,level=13"
+            # tables would move. With monitor, idle CPUs spin.
+            cpu = "max,-erms,-fsrm,-la57,-monitor"
         if guest.model is not None or "dies=" in (guest.topology or ""):
             # Linux looks for dies where qemu describes them only on an Intel CPU, and copies pages
-            # by string instructions on this one.
-            cpu += ",vendor=GenuineIntel"
+            # by string instructions on this one. QEMU 10.0 breaks off when the guest's firmware
+            # asks for dies, by a leaf above this level; the kernel finds caches without it.
+            cpu += ",level=13,vendor=GenuineIntel"
         options += ["-cpu", cpu]
-        one = guest.icount or guest.in_turn
-        options += ["-accel", f"tcg,thread={'single' if one else 'multi'}"]
+        options += ["-accel", f"tcg,thread={'single' if guest.icount else 'multi'}"]
         if guest.icount:
             options += ["-icount", "shift=0,sleep=off"]
     cpus = guest.node_cpus()
     for node, size in enumerate(guest.node_memory_mb()):
         # The first touch of a page on the host costs more than its migration in the guest.
-        options += ["-object", f"memory-backend-ram,id=ram{node},size={size}M,prealloc=on"]
+        memory = f"memory-backend-ram,id=ram{node},size={size}M,prealloc=on"
+        if guest.binding is not None:
+            memory = guest.binding.memory(node, f"ram{node}", size)
+        options += ["-object", memory]
         described = f"node,nodeid={node},memdev=ram{node}"
         if node < len(cpus) and cpus[node]:
             described += f",cpus={cpus[node].start}-{cpus[node].stop - 1}"
@@ -54,7 +55,10 @@ def machine(guest: Guest) -> list[str]:
         for target in range(total):
             if source != target:
                 far = max(source, target) >= guest.nodes
-                options += ["-numa", f"dist,src={source},dst={target},val={40 if far else 20}"]
+                distance = 40 if far else 20
+                if guest.binding is not None:
+                    distance = guest.binding.distance(source, target, distance)
+                options += ["-numa", f"dist,src={source},dst={target},val={distance}"]
     return options
 
 

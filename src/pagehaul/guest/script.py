@@ -25,6 +25,8 @@ for port in /sys/class/virtio-ports/*; do
     pagehaul.status) status=/dev/${port##*/} ;;
     esac
 done
+# Without systemd on the host, virtme leaves it to root.
+chmod 1777 /tmp
 pipes=$(mktemp -d /run/pagehaul.XXXXXX)
 mkfifo "$pipes/stdout" "$pipes/stderr" "$pipes/end"
 if command -v bash > /dev/null; then shell=bash; else shell='busybox sh'; fi

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
+from pagehaul.guest import spent
 from pagehaul.guest.console import Console
 from pagehaul.guest.script import POWER_OFF_S
 from pagehaul.guest.task import Listener, Task
@@ -26,22 +27,33 @@ _HANG_GRACE_S = 15.0
 # Why a guest was ended that another thread did not want any more.
 _STOPPED = "stopped"
 
+# Seconds without a word of the guest after which somebody looks whether it can still go on, and
+# then between two looks.
+_SILENT_S = 20.0
+
 
 class Session:
     """A guest that runs: what it has printed so far, and why it had to be ended, if it had to.
 
-    state tells, in lines, what the processors do of a guest that is about to be ended.
+    state tells, in lines, what the processors do of a guest that is about to be ended. stuck tells
+    of a guest that has been silent why it cannot go on, "" if it may.
     streams are the bytes of "stdout", "stderr" and "status". overdue is "" for one that ended by
     itself. seconds is its whole life, boot included, by the host's clock.
     """
 
     def __init__(
-        self, task: Task, listener: Listener, work: Path, state: Callable[[], list[str]]
+        self,
+        task: Task,
+        listener: Listener,
+        work: Path,
+        state: Callable[[], list[str]],
+        stuck: Callable[[], str],
     ) -> None:
         self._listener = listener
         self._work = work
         self._state = state
-        self._started = time.monotonic()
+        self._stuck = stuck
+        self._started = self._looked = time.monotonic()
         self._deadline = self._started + task.timeout
         self._bound = f"not finished after {task.timeout:.0f} s"
         self._fifos: dict[str, int] = {}
@@ -50,8 +62,17 @@ class Session:
         self.overdue = ""
         self.seconds = 0.0
 
-    def run(self, boot: Sequence[str], environment: dict[str, str] | None, log: Path) -> None:
-        """Run the command that boots the guest, until it ends or has to; keep its console."""
+    def run(
+        self,
+        boot: Sequence[str],
+        environment: dict[str, str] | None,
+        log: Path,
+        on_begin: Callable[[Callable[[], bool]], None] | None = None,
+    ) -> None:
+        """Run the command that boots the guest, until it ends or has to; keep its console.
+
+        on_begin is called when it has begun, with what tells whether it still runs.
+        """
         with log.open("wb") as log_file, selectors.DefaultSelector() as selector:
             log_file.write(f"$ {shlex.join(boot)}\n".encode())
             log_file.flush()
@@ -64,6 +85,7 @@ class Session:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            booted = 0.0
             try:
                 assert process.stdout is not None
                 selector.register(process.stdout.fileno(), selectors.EVENT_READ, "console")
@@ -71,8 +93,11 @@ class Session:
                     # Non-blocking: qemu opens its end later, or never.
                     self._fifos[name] = os.open(self._work / name, os.O_RDONLY | os.O_NONBLOCK)
                     selector.register(self._fifos[name], selectors.EVENT_READ, name)
+                if on_begin is not None:
+                    on_begin(lambda: process.poll() is None)
                 while self._read(selector, log_file) and not self._expired():
-                    pass
+                    if not booted and self.begun():
+                        booted = time.monotonic() - self._started
                 if self.overdue and self.overdue != _STOPPED:
                     told = "".join(f"{line}\n" for line in ("", *self._state())).encode()
                     log_file.write(told)
@@ -86,6 +111,8 @@ class Session:
                 for descriptor in self._fifos.values():
                     os.close(descriptor)
         self.seconds = time.monotonic() - self._started
+        booted = booted or self.seconds
+        spent.add(guests=1, boot_s=booted, run_s=self.seconds - booted)
 
     def begun(self) -> bool:
         """Whether the command has said anything."""
@@ -96,6 +123,7 @@ class Session:
         alive = True
         for key, _ in selector.select(1.0):
             data = os.read(key.fd, 65536)
+            self._looked = time.monotonic()
             if key.data == "console":
                 alive = bool(data)
                 log_file.write(data)
@@ -124,6 +152,10 @@ class Session:
             self._deadline = now + POWER_OFF_S
         elif stop is not None and stop.is_set():
             self._bound, self._deadline = _STOPPED, now
+        elif now - self._looked >= _SILENT_S:
+            if why := self._stuck():
+                self._bound, self._deadline = why, now
+            self._looked = time.monotonic()
         if now >= self._deadline:
             self.overdue = self._bound
         return bool(self.overdue)

@@ -6,7 +6,6 @@ the plugin counts, so that its figures do not depend on the machine that runs it
 """
 
 import re
-import shlex
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -64,12 +63,10 @@ class Simulator:
 
     def program(self) -> str:
         """Return the lines of a shell script that run QEMU; its options follow."""
-        environment = {**self.qemu.environment(), "LD_PRELOAD": str(self.plugin)}
-        words = ["env", *(f"{name}={value}" for name, value in environment.items())]
         # Other work of the machine makes the guest slower, if not its figures. Only root may do
         # that.
         nice = "renice -n -10 $$ > /dev/null 2>&1\n"
-        return nice + shlex.join([*words, str(self.qemu.binary), *self.qemu.options()])
+        return nice + self.qemu.words({"LD_PRELOAD": str(self.plugin)})
 
     def options(self, kernel: Kernel, guest: Guest, model: Model, report: Path) -> list[str]:
         """Return QEMU's options for a guest whose plugin writes `report` when it ends."""

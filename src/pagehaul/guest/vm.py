@@ -7,24 +7,19 @@ import shutil
 import subprocess
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from rich.markup import escape
-
-from pagehaul import ui
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import monitor, script, virtual_time
 from pagehaul.guest.boards import arm64, x86
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.session import Session
-from pagehaul.guest.task import EmulationBroke, GuestError, Listener, Result, Task
+from pagehaul.guest.task import GuestError, Listener, LostInterrupt, Result, Task
 from pagehaul.kernel.arches import ARM64, X86_64
 from pagehaul.kernel.built import Kernel
 from pagehaul.paths import REPO, cache_dir, log_dir, read_record
-
-# How often a guest is booted, at most, while QEMU's emulation brings it down.
-_BOOTS = 6
 
 # Guests that begin in the same second have logs of their own.
 _LOGS = (f"{os.getpid()}.{number}" for number in itertools.count(1))
@@ -64,33 +59,17 @@ def run(
     A non-zero exit status is the caller's business; GuestError is raised, with the last lines of
     the console, when the kernel panics, oopses, warns or hangs, when the guest ends before its
     command, and when the time is up or the guest is stopped. The console's log is kept in any case.
-
-    A guest that the emulation itself brings down is booted again, and its log kept beside that of
-    the next one; once the command has begun, only if somebody listens to that.
     """
     guest = _BOARDS[kernel.arch.kernel].prepare(kernel, guest)
     if log is None:
         log = log_dir() / f"guest-{kernel.label}-{time.strftime('%Y%m%d-%H%M%S')}-{next(_LOGS)}.log"
     log = log.absolute()
     log.parent.mkdir(parents=True, exist_ok=True)
-    for boot in itertools.count(1):
-        work = Path(tempfile.mkdtemp(prefix="guest-", dir=cache_dir()))
-        try:
-            return _run(kernel, guest, task, log, listener, work)
-        except EmulationBroke as broken:
-            if boot == _BOOTS or (broken.began and listener.on_restart is None):
-                raise
-            if broken.began and listener.on_restart is not None:
-                listener.on_restart()
-            kept = log.with_suffix(f".boot-{boot}.log")
-            log.replace(kept)
-            ui.console.print(
-                f"The emulation broke the guest, see {escape(str(kept))}; once more",
-                soft_wrap=True,
-            )
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-    raise AssertionError("not reached")
+    work = Path(tempfile.mkdtemp(prefix="guest-", dir=cache_dir()))
+    try:
+        return _run(kernel, guest, task, log, listener, work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _run(
@@ -98,26 +77,25 @@ def _run(
 ) -> Result:
     board = _BOARDS[kernel.arch.kernel]
     boot = board.boot(kernel, guest, task, work)
-    session = Session(task, listener, work, lambda: monitor.tell(work, kernel.tree))
-    session.run(boot, board.environment(), log)
+    stuck = partial(monitor.stuck, work, kernel.tree) if guest.accel == "tcg" else lambda: ""
+    session = Session(task, listener, work, partial(monitor.tell, work, kernel.tree), stuck)
+    pin = partial(monitor.pin, work, guest.binding.cpus) if guest.binding is not None else None
+    session.run(boot, board.environment(), log, pin)
     how = guest.accel if guest.model is None else f"virtual time, {guest.model.name}"
     what = f"the {kernel.label} guest ({how})"
     console = session.console
+    if guest.accel == "tcg" and monitor.lost_interrupt(console.text()):
+        raise LostInterrupt(console.report(f"{what}: the emulator lost an interrupt", log))
     if console.splat is not None:
-        complaint = console.report(f"{what}: the kernel complained: {console.splat}", log)
-        if guest.accel == "tcg" and console.blames_emulation():
-            raise EmulationBroke(complaint, began=session.begun())
-        raise GuestError(complaint)
+        raise GuestError(console.report(f"{what}: the kernel complained: {console.splat}", log))
     if session.overdue:
         raise GuestError(console.report(f"{what}: {session.overdue}", log))
     status = session.streams["status"].decode().strip()
     if not status.isdigit():
         if guest.model is not None and not session.begun():
             _check_simulation(console.text(), log)
-        report = console.report(f"{what} ended before its command did", log)
-        if script.crashed(work):
-            raise EmulationBroke(report, began=session.begun())
-        raise GuestError(report)
+        why = ": a signal ended QEMU" if script.crashed(work) else ""
+        raise GuestError(console.report(f"{what} ended before its command did{why}", log))
     counted = None
     if guest.model is not None:
         counted = read_record(virtual_time.report_of(work))

@@ -22,7 +22,7 @@ class Arch:
     fragments: tuple[str, ...]
     cross: str = ""
     build: tuple[str, ...] = ("build",)
-    guest: tuple[str, ...] = ("guest",)
+    guest: tuple[str, ...] = ()
     memory_mb: int = 3072
 
     @property

@@ -43,7 +43,7 @@ class Base:
 
     @property
     def patches(self) -> Path:
-        """Directory of the hunks that hook its files, a file for each patch of the series."""
+        """Directory of the hunks for its files: a diff for each patch, or a combined one."""
         return self.directory / "patches"
 
     def diff(self, patch: str) -> Path:

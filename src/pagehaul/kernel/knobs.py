@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kernel's knobs, each described once, in docs/knobs.toml.
 
-`python -m pagehaul.kernel.knobs` writes their tables into docs/guide.md, between two markers.
+`python -m pagehaul.kernel.knobs` writes their tables into docs/guide.md, those of copy engines into
+docs/dma.md, between two markers.
 """
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from pagehaul.errors import PagehaulError
 from pagehaul.paths import REPO
 
 DESCRIPTION = REPO / "docs/knobs.toml"
-GUIDE = REPO / "docs/guide.md"
+DOCUMENTS = {name: REPO / f"docs/{name}.md" for name in ("guide", "dma")}
 
 BEGIN = "<!-- knobs: made by `python -m pagehaul.kernel.knobs` from docs/knobs.toml -->"
 END = "<!-- knobs: end -->"
@@ -65,11 +67,16 @@ class Knob:
 
 @dataclass(frozen=True)
 class Directory:
-    """Knobs that lie together. source: how the paths of the sources that make them begin."""
+    """Knobs that lie together.
+
+    source: how the paths of the sources that make them begin. document: which of DOCUMENTS has the
+    table.
+    """
 
     path: str
     title: str
     source: str
+    document: str
     knobs: tuple[Knob, ...]
 
 
@@ -81,6 +88,7 @@ def read(path: Path = DESCRIPTION) -> tuple[Directory, ...]:
             path=each["path"],
             title=each["title"],
             source=each["source"],
+            document=each["document"],
             knobs=tuple(
                 Knob(
                     name=knob["name"],
@@ -101,12 +109,12 @@ def read(path: Path = DESCRIPTION) -> tuple[Directory, ...]:
     )
 
 
-def tables(directories: tuple[Directory, ...]) -> str:
+def tables(directories: Iterable[Directory]) -> str:
     """Return a table for each directory, in Markdown."""
     lines = []
     for directory in directories:
         lines += [f"**{directory.title}**, `{directory.path}`:", ""]
-        lines += ["| file | default | values | what it does |", "| --- | --- | --- | --- |"]
+        lines += ["| file | default | values | effect |", "| --- | --- | --- | --- |"]
         for knob in directory.knobs:
             cells = (f"`{knob.name}`", knob.default, knob.range, f"{knob.text}.")
             lines.append(f"| {' | '.join(cells)} |")
@@ -114,19 +122,25 @@ def tables(directories: tuple[Directory, ...]) -> str:
     return "\n".join(lines)
 
 
-def with_tables(guide: str, made: str) -> str:
-    """Return a guide with tables between its markers; PagehaulError where these are missing."""
-    before, begin, rest = guide.partition(f"{BEGIN}\n")
+def with_tables(document: str, made: str) -> str:
+    """Return a document with tables between its markers; PagehaulError where these are missing."""
+    before, begin, rest = document.partition(f"{BEGIN}\n")
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise PagehaulError(f"the markers `{BEGIN}` and `{END}` are missing: put them back")
     return f"{before}{begin}\n{made}{end}{after}"
 
 
+def written(name: str) -> str:
+    """Return a document of DOCUMENTS with the tables of today's description."""
+    made = tables(each for each in read() if each.document == name)
+    return with_tables(DOCUMENTS[name].read_text(encoding="utf-8"), made)
+
+
 def main() -> None:
-    """Write the tables into the guide."""
-    guide = GUIDE.read_text(encoding="utf-8")
-    GUIDE.write_text(with_tables(guide, tables(read())), encoding="utf-8")
+    """Write the tables into the documents."""
+    for name, path in DOCUMENTS.items():
+        path.write_text(written(name), encoding="utf-8")
 
 
 if __name__ == "__main__":

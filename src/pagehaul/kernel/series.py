@@ -4,26 +4,30 @@
 A patch brings new files, which kernel/ has in their final form for every base, and hunks for the
 files that a base has. Where it changes a new file that an earlier patch has brought,
 series/later/PATCH.diff has these hunks: without them the file is what it was before.
+
+A base may have all hunks in one diff instead. It then has one patch for the whole series, but for
+those that are laid on top of kernels for tests.
 """
 
 import functools
 import tomllib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
 from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO
 
-SERIES = REPO / "series"
-OVERLAY = REPO / "kernel"
-
 # Parts that are for tests alone.
 EXPERIMENTS = "experiments"
 TEST_HOOKS = "test-hooks"
+# Parts that are laid on top of all others. Their hunks in files of the others are those of a base.
+ON_TOP = (EXPERIMENTS, TEST_HOOKS)
 # Parts that are not sent to anybody, but when somebody asks for them.
-APART = ("tests", EXPERIMENTS, TEST_HOOKS)
+APART = ("tests", *ON_TOP)
+# The patch, and the part, that has all of the others on a base with one diff.
+COMBINED = "combined"
 
 
 @dataclass(frozen=True)
@@ -37,19 +41,57 @@ class Patch:
 
 @dataclass(frozen=True)
 class Series:
-    """The titles of the parts, by their names, and the patches, in their order."""
+    """The titles of the parts, by their names, and the patches, in their order.
+
+    root is the directory with kernel/ and series/.
+    """
 
     parts: dict[str, str]
     patches: tuple[Patch, ...]
+    root: Path = REPO
+
+    @property
+    def file(self) -> Path:
+        """The file that lists parts and patches."""
+        return self.root / "series/series.toml"
+
+    @property
+    def overlay(self) -> Path:
+        """Directory of the new files."""
+        return self.root / "kernel"
+
+    def text(self, patch: str) -> Path:
+        """Return the file of the message of a patch."""
+        return self.root / f"series/{patch}.txt"
+
+    def later(self, patch: str) -> Path:
+        """Return the diff of a patch to new files of earlier patches; it may be missing."""
+        return self.root / f"series/later/{patch}.diff"
+
+    def main(self) -> list[Patch]:
+        """Return the patches that all others are laid on top of."""
+        return [patch for patch in self.patches if patch.part not in ON_TOP]
 
     def chosen(self, base: Base, parts: Iterable[str]) -> list[Patch]:
         """Return the patches of some parts that exist for a base, in their order."""
         wanted = set(parts)
-        return [
+        found = [
             patch
             for patch in self.patches
             if patch.part in wanted and (patch.files or base.diff(patch.name).exists())
         ]
+        if not base.diff(COMBINED).exists():
+            return found
+        files = tuple(name for patch in self.main() for name in patch.files)
+        below = [] if wanted <= set(ON_TOP) else [Patch(COMBINED, COMBINED, files)]
+        return below + [patch for patch in found if patch.part in ON_TOP]
+
+    def content(self, base: Base, parts: Iterable[str]) -> "Content":
+        """Return what is laid over a base for some parts."""
+        patches = self.chosen(base, parts)
+        files = {name: self.overlay / name for patch in patches for name in patch.files}
+        diffs = [base.diff(patch.name) for patch in patches]
+        return Content(files, tuple(diff for diff in diffs if diff.exists()))
 
 
 @dataclass(frozen=True)
@@ -68,11 +110,13 @@ def _new_files(overlay: Path) -> list[str]:
     ]
 
 
-def read(file: Path, overlay: Path) -> Series:
-    """Return the series that a series.toml describes.
+def read(root: Path) -> Series:
+    """Return the series whose pieces are in a directory.
 
     Raises PagehaulError where it is wrong, or a new file does not belong to exactly one patch.
     """
+    pieces = Series({}, (), root)
+    file, overlay = pieces.file, pieces.overlay
     try:
         with file.open("rb") as stream:
             values = tomllib.load(stream)
@@ -100,17 +144,18 @@ def read(file: Path, overlay: Path) -> Series:
         patches.append(Patch(name, part, tuple(found)))
     if stray := [each for each in _new_files(overlay) if each not in owner]:
         raise PagehaulError(f"{file}: no patch brings {', '.join(stray)}")
-    return Series(parts, tuple(patches))
+    return replace(pieces, parts=parts, patches=tuple(patches))
 
 
 @functools.cache
 def load() -> Series:
     """Return the series of the repository."""
-    return read(SERIES / "series.toml", OVERLAY)
+    return read(REPO)
 
 
 def parts_of(variant: str) -> tuple[str, ...]:
     """Return the parts that the kernel of a variant has, see build.VARIANTS; none for vanilla."""
+    variant = variant.removeprefix("bench-")
     if variant == "vanilla":
         return ()
     leave = set()
@@ -121,9 +166,6 @@ def parts_of(variant: str) -> tuple[str, ...]:
     return tuple(part for part in load().parts if part not in leave)
 
 
-def content(base: Base, parts: Sequence[str]) -> Content:
+def content(base: Base, parts: Iterable[str]) -> Content:
     """Return what is laid over a base for some parts of the series."""
-    patches = load().chosen(base, parts)
-    files = {name: OVERLAY / name for patch in patches for name in patch.files}
-    diffs = [base.diff(patch.name) for patch in patches]
-    return Content(files, tuple(diff for diff in diffs if diff.exists()))
+    return load().content(base, parts)

@@ -28,7 +28,7 @@ def ensure(base: Base | None = None, source: str | None = None) -> Path:
 
     base is the kernel that it is to be, None for the default one. source is a directory, a tarball,
     or a kernel.org version such as 7.3.4; None is Debian's linux-source package, installed or
-    fetched when missing, or kernel.org's where there is no apt. Raises PagehaulError when it cannot
+    fetched when missing, or kernel.org's on other systems. Raises PagehaulError when it cannot
     be had, is not a clean kernel of the base, or was changed in the cache.
     """
     base = base or bases.get()
@@ -82,7 +82,8 @@ def _source_dir() -> Path:
 def _default_origin(base: Base) -> Path:
     if base.tarball.exists():
         return base.tarball
-    if shutil.which("apt-get") is None:
+    # Ubuntu has apt as well, but not these packages.
+    if debian.release() is None or shutil.which("apt-get") is None:
         return _download(base.kernel_org)
     if base.backport_of is not None:
         files = debian.unpack_backport(base.package, base.backport_of)

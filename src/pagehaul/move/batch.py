@@ -20,7 +20,7 @@ class Batch:
     """Pages to move and what is known of them.
 
     `cause` is an errno, 0 where none was given; `arrived` says which pages are known to be on their
-    target; `clean` says that no call failed to move a page.
+    target.
     """
 
     addresses: Addresses
@@ -28,7 +28,6 @@ class Batch:
     targets: Status
     page_size: int
     cause: Status
-    clean: bool = True
     arrived: npt.NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,7 +42,6 @@ class Batch:
             self.targets[chosen],
             self.page_size,
             self.cause[chosen],
-            self.clean,
         )
 
     @property

@@ -253,7 +253,6 @@ class Relocator:
             if result == 0:
                 batch.arrived[index] = status == node
             batch.cause[index[refused]] = -status[refused]
-            batch.clean &= result == 0
             if result == -errno.ENOMEM:
                 left = self._still_home(batch, index[~refused])
                 batch.cause[left] = errno.ENOMEM
@@ -335,9 +334,7 @@ class Relocator:
         batch of the base pages of the others.
         """
         last = huge.addresses + np.uint64(huge_size - BASE_PAGE)
-        arrived = huge.arrived.copy()
-        if huge.clean:
-            arrived &= self._mover.query(last) == huge.targets
+        arrived = huge.arrived & (self._mover.query(last) == huge.targets)
         moved = Outcome(moved=int(arrived.sum()) * huge_size)
         huge = huge.select(~arrived)
         if arrived.all():

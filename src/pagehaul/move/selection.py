@@ -81,8 +81,8 @@ def _members(group: Path) -> Iterator[int]:
         except OSError:
             # It has gone, or is threaded: its processes are in the cgroup above it.
             continue
-        # 0 is a process outside this PID namespace.
-        yield from (int(word) for word in text.split() if word != "0")
+        # 0 is a process outside this PID namespace, and is not in its /proc.
+        yield from map(int, text.split())
 
 
 class Selection:

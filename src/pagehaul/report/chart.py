@@ -32,7 +32,8 @@ _MOST_DOT_TICKS = 4
 # Pixels between two names.
 _GAP = 4
 _MOST_TICKS = 6
-# What is left for the lines of a panel on a narrow page, in pixels.
+# Pixels of a panel on a narrow page, and what is left of them for its lines beside usual labels.
+_NARROW_PANEL = 370
 _NARROW = 170
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 # A wider range than this has powers of two for its ticks.
@@ -296,29 +297,30 @@ def dots(title: str, groups: Sequence[tuple[str, Sequence[Dot]]], below: str) ->
             y += _LINE * len(name) + 4
         y += 4
     behind = []
-    for tick in _few(ticks(low, high), low, high):
+    text = max(len(dot.text) for _, group in groups for dot in group)
+    right = text * _LETTER + 6
+    for tick in _few(ticks(low, high), low, high, min(_NARROW, _NARROW_PANEL - left - right)):
         x = _percent(_part(tick, low, high))
         behind.append(_stroke(x, 0, x, y, "one" if tick == 1 else "grid"))
         behind.append(_text(x, y + 14, f"{_short(tick)}x", 0, "middle", "tick"))
-    text = max(len(dot.text) for _, group in groups for dot in group)
     svg = _svg(y + 18, title, [*behind, *parts])
-    return Panel(title, svg, below, letters + text, (left, text * _LETTER + 6))
+    return Panel(title, svg, below, letters + text, (left, right))
 
 
-def _few(found: Sequence[float], low: float, high: float) -> list[float]:
-    """Return no more ticks than a narrow page has room for, 1.0 among them."""
+def _few(found: Sequence[float], low: float, high: float, room: float) -> list[float]:
+    """Return no more ticks than there is room for, in pixels; 1.0 is among them."""
     one = found.index(1.0) if 1.0 in found else 0
     few: list[float] = []
     for every in range(1, len(found) + 1):
         few = [tick for number, tick in enumerate(found) if (number - one) % every == 0]
-        if len(few) <= _MOST_DOT_TICKS and _fit(few, low, high):
+        if len(few) <= _MOST_DOT_TICKS and _fit(few, low, high, room):
             break
     return few
 
 
-def _fit(few: Sequence[float], low: float, high: float) -> bool:
-    """Whether the names of ticks stand apart on a narrow page."""
-    room = _NARROW * (_RIGHT - _LEFT) / 100
+def _fit(few: Sequence[float], low: float, high: float, room: float) -> bool:
+    """Whether the names of ticks stand apart in so many pixels."""
+    room *= (_RIGHT - _LEFT) / 100
     for one, other in itertools.pairwise(few):
         apart = room * (_part(other, low, high) - _part(one, low, high))
         # Each is written around its tick, with an x behind it.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pagehaul.bench.labels import Table, case_text, column_label, column_of, table_of
 from pagehaul.bench.means import differ
 from pagehaul.bench.row import REPEATABLE, Results, Row, find_baseline
+from pagehaul.report.losses import cell_words
 
 _Key = tuple[object, ...]
 
@@ -55,6 +56,21 @@ def changes(before: Results, after: Results) -> list[Change]:
         certain = abs(change - 1) > REPEATABLE and differ(*speeds)
         found.append(Change(other, row, change, certain))
     return found
+
+
+def sentence(before: Results, after: Results) -> str:
+    """Return in words how far a run is from an earlier one of the same cells."""
+    found = changes(before, after)
+    far = [each for each in found if abs(each.change - 1) > REPEATABLE]
+    since = str(before.environment.get("date", "")).partition("T")[0]
+    text = (
+        f"Compared with the run of {since}, {len(found) - len(far)} of {len(found)} measurements "
+    )
+    text += f"are within {REPEATABLE:.0%}"
+    if not far:
+        return f"{text}."
+    most = max(far, key=lambda each: abs(each.change - 1))
+    return f"{text}; the furthest, {cell_words(most.after)}, runs at {most.change:.2f}x its speed."
 
 
 def tables(before: Results, after: Results) -> list[Table]:

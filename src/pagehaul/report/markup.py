@@ -21,10 +21,10 @@ CSS = f"""
 @media screen and (prefers-color-scheme: dark) {{ :root {{ {_DARK} }}
 .hue {{ color: var(--dark); }} }}
 * {{ box-sizing: border-box; }}
-body {{ margin: 2rem auto; max-width: 76rem; padding: 0 1rem; background: var(--paper);
+body {{ margin: 1.5rem auto; max-width: 76rem; padding: 0 1rem; background: var(--paper);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }}
-h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.2rem; margin: 1.1rem 0 .5rem; }}
-h3 {{ font-size: 1rem; margin: 1.5rem 0 .3rem; }} h4 {{ font-size: .9rem; margin: 1.2rem 0 .3rem; }}
+h1 {{ font-size: 1.6rem; margin: .5rem 0; }} h2 {{ font-size: 1.2rem; margin: .9rem 0 .4rem; }}
+h3 {{ font-size: 1rem; margin: .9rem 0 .3rem; }} h4 {{ font-size: .9rem; margin: 1.2rem 0 .3rem; }}
 a {{ color: inherit; }}
 .wide {{ overflow-x: auto; max-width: 100%; width: fit-content; }}
 .wide:focus-visible {{ outline: 2px solid var(--soft); }}
@@ -41,9 +41,8 @@ tbody tr:nth-child(even) {{ background: var(--stripe); }}
 .good {{ color: var(--good); }} .bad {{ color: var(--bad); }}
 .good::marker {{ content: "✓  "; }} .bad::marker {{ content: "✗  "; font-weight: bold; }}
 .verdict {{ padding-left: 1.2rem; max-width: 60rem; }} .verdict li {{ margin: .2rem 0; }}
-.verdict details {{ margin: 0; }} .verdict summary {{ font-weight: normal; }}
 svg {{ color: var(--ink); }}
-.plot {{ margin: 1.2rem 0; }} figcaption {{ font-weight: bold; font-size: .9rem; }}
+.plot {{ margin: 1rem 0; }} figcaption {{ font-weight: bold; font-size: .9rem; }}
 .panels {{ display: grid; gap: 1.2rem 1.5rem; align-items: start;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, var(--least)), 1fr)); }}
 .panel {{ min-width: 0; break-inside: avoid; }}
@@ -55,7 +54,7 @@ svg {{ color: var(--ink); }}
 .room .grid {{ stroke: var(--line); }} .room .one {{ stroke-width: 1.5; }}
 .room .solid {{ stroke-width: 2; }} .room .dash {{ stroke-width: 1.5; stroke-dasharray: 5 3; }}
 .room .range {{ stroke-width: 5; opacity: .3; }} .room .leader {{ opacity: .4; }}
-details {{ margin: .15rem 0; }} summary {{ cursor: pointer; font-weight: bold; }}
+details {{ margin: .1rem 0; }} summary {{ cursor: pointer; font-weight: bold; }}
 @media (max-width: 600px) {{ body {{ margin: 1rem auto; }}
   td.long {{ min-width: 9rem; }} }}
 @media print {{ body {{ max-width: none; margin: 0; font-size: 10pt; }}
@@ -69,7 +68,6 @@ _LONG = 32
 _WORD = re.compile(r"[A-Za-z]{3}")
 
 # A longer statement of the verdict is a list of cells.
-_LONG_STATEMENT = 240
 
 # A shorter sentence is no longer than a reference to it.
 _LEAST_NOTE = 20
@@ -117,20 +115,12 @@ def _sentences(text: str) -> list[str]:
 
 
 def verdict_list(statements: Iterable[Statement]) -> str:
-    """Return the verdict as a list; of a long statement only the first sentence is not folded."""
+    """Return the verdict as a list."""
     told = "\n".join(
-        f'<li class="{"good" if statement.good else "bad"}">{_folded(statement.text)}</li>'
+        f'<li class="{"good" if statement.good else "bad"}">{escape(statement.text)}</li>'
         for statement in statements
     )
     return f'<ul class="verdict">\n{told}\n</ul>'
-
-
-def _folded(text: str) -> str:
-    first, *others = _sentences(text)
-    if len(text) <= _LONG_STATEMENT or not others:
-        return escape(text)
-    rest = escape(" ".join(others))
-    return f"{escape(first)}\n<details><summary>All of them</summary>{rest}</details>"
 
 
 def html_table(table: Table, heading: str, notes: Notes | None = None) -> str:

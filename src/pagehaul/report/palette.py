@@ -35,6 +35,7 @@ _HUES = {
     "batch": 158,
     "threads": 214,
     "parallel": 14,
+    "pool": 244,
     "dma": 272,
     "hybrid": 322,
     "faults": 92,

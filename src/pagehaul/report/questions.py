@@ -12,8 +12,7 @@ from pagehaul.bench.measures.instructions import MEASURE as INSTRUCTIONS
 from pagehaul.bench.quantity import SPEED, Quantity, figure
 from pagehaul.bench.row import Results, Row
 from pagehaul.bench.tables import is_apart
-from pagehaul.report.losses import LEAST, ratio
-from pagehaul.report.verdict import compared
+from pagehaul.report.losses import LEAST, compared, ratio
 
 FAST = "How fast is it?"
 LOSES = "Does it ever lose?"

@@ -7,7 +7,7 @@
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
@@ -61,23 +61,34 @@ def picture(results: Results) -> str:
         f"{_TITLE}. {_WAY} takes {_ms(vanilla):.0f} ms on the unmodified kernel, and "
         f"{_ms(ours):.0f} ms on Pagehaul's. For as long, some requests wait."
     )
+    body = [
+        f'<text class="head" x="20" y="28">{escape(_HEADING)}</text>',
+        *lanes,
+        f'<text class="dim" x="{_RIGHT}" y="{_HEIGHT - 14}" text-anchor="end">'
+        f"ms; 16 CPUs, virtual time, model {escape(str(ours.model))}, by {_WAY}</text>",
+    ]
+    return framed("pagehaul.report.stutter", _TITLE, text, _HEIGHT, body)
+
+
+def framed(module: str, title: str, text: str, height: int, body: Iterable[str]) -> str:
+    """Return an SVG picture of `height` pixels that describes itself, for light and dark paper.
+
+    body: elements, whose classes are those of the style above. module: what draws the picture.
+    """
     return "\n".join(
         (
             '<?xml version="1.0" encoding="UTF-8"?>',
             "<!-- SPDX-License-Identifier: GPL-2.0-only -->",
-            "<!-- Made by `python -m pagehaul.report.stutter`. -->",
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
-            f'width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-labelledby="title desc"',
+            f"<!-- Made by `python -m {module}`. -->",
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+            f'width="{_WIDTH}" height="{height}" role="img" aria-labelledby="title desc"',
             f'     font-family="{_FONT}" font-size="14">',
-            f'<title id="title">{escape(_TITLE)}</title>',
+            f'<title id="title">{escape(title)}</title>',
             f'<desc id="desc">{escape(text)}</desc>',
             f"<style>\n{_STYLE}\n</style>",
-            f'<rect class="page" x="0.5" y="0.5" width="{_WIDTH - 1}" height="{_HEIGHT - 1}" '
+            f'<rect class="page" x="0.5" y="0.5" width="{_WIDTH - 1}" height="{height - 1}" '
             'rx="6"/>',
-            f'<text class="head" x="20" y="28">{escape(_HEADING)}</text>',
-            *lanes,
-            f'<text class="dim" x="{_RIGHT}" y="{_HEIGHT - 14}" text-anchor="end">'
-            f"ms; 16 CPUs, virtual time, model {escape(str(ours.model))}, by {_WAY}</text>",
+            *body,
             "</svg>\n",
         )
     )

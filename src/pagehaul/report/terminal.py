@@ -89,10 +89,15 @@ def print_summary(results: Results) -> None:
         console.print(Text(line))
 
 
+def say(text: str) -> None:
+    """Print a sentence among the results."""
+    _console().print(Text(text), soft_wrap=True)
+
+
 def print_verdict(results: Results) -> None:
-    """Print the verdict, each sentence green or red."""
+    """Print the verdict, a sentence a line; those about a missed goal are red."""
     console = _console()
     for statement in verdict.of(results):
-        style = "green" if statement.good else "bold red"
-        mark = "good" if statement.good else "bad"
-        console.print(Text(f"{mark}: {statement.text}", style=style))
+        mark = Text("" if statement.good else "Goal missed: ", style="bold red")
+        text = mark.append(statement.text, style="" if statement.good else "red")
+        console.print(text, soft_wrap=True)

@@ -25,6 +25,7 @@ from pagehaul.bench.measuring import measure
 from pagehaul.bench.row import Results, Row, find_baseline
 from pagehaul.kernel.bases import Base
 from pagehaul.report import terminal
+from pagehaul.suites import room
 from pagehaul.suites.outcomes import Outcome, Status, failed, passed, verdict
 
 # Instructions of one CPU for each page moved, as a multiple of the unmodified kernel's.
@@ -73,8 +74,12 @@ _SMOKE = Experiment(
 
 
 def _measure(base: Base | None, experiment: Experiment, boots: int | None = None) -> Results:
-    machine = setup.guests([experiment], base, quick=True)
-    return measure([experiment], machine, quick=True, on_part=terminal.print_tables, boots=boots)
+    machine = setup.guests([experiment], base, quick=True, large=True)
+    # The benchmark sees itself to how many of its guests there are at once.
+    with room.hold(0, alone=True):
+        return measure(
+            [experiment], machine, quick=True, on_part=terminal.print_tables, boots=boots
+        )
 
 
 def smoke(base: Base | None = None) -> list[Outcome]:
@@ -244,6 +249,6 @@ def check_path_length(rows: Iterable[Row]) -> list[Outcome]:
             continue
         ratio = _usual_speed(base) / _usual_speed(row)
         outcomes.append(failed(name, f"{ratio:.4f}") if ratio > bound else passed(name))
-    if {row.method for row in found if row.kernel == "pagehaul"} < set(bounds):
+    if not bounds.keys() <= {row.method for row in found if row.kernel == "pagehaul"}:
         outcomes.append(failed("path length of every mode", "not all modes were measured"))
     return outcomes

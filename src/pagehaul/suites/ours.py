@@ -38,16 +38,18 @@ _MTCOPY = "@MTCOPY@"
 class Part:
     """One of our programs, in a guest for each of `runs`, several at once where there is room.
 
-    `most` is how many there may be at once, however much room there is: 1 for tests in which a
-    helper has to be there in time, and a CPU that is away for another guest is not. suite names its
-    logs where a suite has several parts, and prefix is what its tests have before their names. With
+    The short form has the runs in `short` instead, the same ones if that is None.
+    A part that is alone has one guest at a time, beside no other one: for tests in which a helper
+    has to be there in time, and a CPU that is away for another guest is not. suite names its logs
+    where a suite has several parts, and prefix is what its tests have before their names. With
     variants it is left out on other kernels of ours. timeout_s is that of each program.
     """
 
     program: str
     runs: Sequence[Run] = ALL_MODES
     guest: Guest = GUEST
-    most: int | None = None
+    short: Sequence[Run] | None = None
+    alone: bool = False
     suite: str = ""
     prefix: str = ""
     variants: tuple[str, ...] = ()
@@ -68,9 +70,9 @@ class OurPrograms:
         return [outcome for part in parts for outcome in run(part, subject)]
 
 
-def of(program: str, *runs: Run, most: int | None = None) -> OurPrograms:
+def of(program: str, *runs: Run, alone: bool = False) -> OurPrograms:
     """Return the work of a suite of one program, in all modes unless its runs are given."""
-    return OurPrograms((Part(program, runs or ALL_MODES, most=most),))
+    return OurPrograms((Part(program, runs or ALL_MODES, alone=alone),))
 
 
 def run(part: Part, subject: Subject) -> list[Outcome]:
@@ -79,7 +81,8 @@ def run(part: Part, subject: Subject) -> list[Outcome]:
     A variant that looks for mistakes of its own has the unmodified kernel not beside it.
     """
     alone = subject.alone or subject.ours in build.DEBUG_VARIANTS
-    runs = [each for each in part.runs if not (alone and each[0] == "vanilla")]
+    all_runs = part.runs if part.short is None or not subject.short else part.short
+    runs = [each for each in all_runs if not (alone and each[0] == "vanilla")]
     ours = build.build(subject.ours, subject.base)
     kernels = {"pagehaul": ours}
     kernels |= {side: build.build(side, subject.base) for side, _ in runs if side == "vanilla"}
@@ -99,8 +102,9 @@ def run(part: Part, subject: Subject) -> list[Outcome]:
             for word in words
             for command in [f"{binary} {_filled(word, ours)}"]
         ]
-        works.append(partial(flat_programs, name, kernels[side], part.guest, programs))
-    return prefixed(part.prefix, all_at_once(works, part.guest, ours, part.most))
+        guest = partial(flat_programs, name, kernels[side], part.guest, programs)
+        works.append(partial(guest, alone=part.alone))
+    return prefixed(part.prefix, all_at_once(works, ours))
 
 
 def _filled(word: str, kernel: Kernel) -> str:
@@ -110,7 +114,13 @@ def _filled(word: str, kernel: Kernel) -> str:
 
 
 def flat_programs(
-    suite: str, kernel: Kernel, guest: Guest, programs: Sequence[Program], stop: Event
+    suite: str,
+    kernel: Kernel,
+    guest: Guest,
+    programs: Sequence[Program],
+    stop: Event,
+    *,
+    alone: bool = False,
 ) -> list[Outcome]:
     """Run programs in a guest until another thread sets `stop`; return their tests in one list."""
-    return flat(run_programs(suite, kernel, guest, programs, stop), kernel)
+    return flat(run_programs(suite, kernel, guest, programs, stop, alone=alone), kernel)

@@ -58,8 +58,12 @@ def run_programs(
     guest: Guest,
     programs: Sequence[Program],
     stop: threading.Event | None = None,
+    *,
+    alone: bool = False,
 ) -> dict[str, list[Outcome]]:
     """Run `programs` one after the other in one guest, and return what each reported.
+
+    The guest has no other one beside it if it is to be alone.
 
     A program that did not come to its end, with its guest or alone, has a failed test that says
     so; as when another thread sets `stop`. The output is in a log of its own, beside that of the
@@ -76,7 +80,8 @@ def run_programs(
     if kernel.variant in build.DEBUG_VARIANTS:
         timeout *= _DEBUG_TIME
     guest = replace(guest, memory_mb=memory_mb(guest, kernel.variant))
-    job = Job(f"{suite} on {kernel.label}", log, ["sh", "-c", script], timeout, _progress, stop)
+    command = ["sh", "-c", script]
+    job = Job(f"{suite} on {kernel.label}", log, command, timeout, _progress, alone, stop)
     received, error = listening.run(kernel, guest, job)
     parts = received.decode(errors="replace").split(f"{_MARK} begin\n")[1:]
     outcomes = {}

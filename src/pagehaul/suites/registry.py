@@ -3,7 +3,6 @@
 
 import importlib
 import pkgutil
-from functools import partial
 
 from pagehaul.suites import all as modules
 from pagehaul.suites.suite import Suite
@@ -20,10 +19,8 @@ SUITES = {suite.name: suite for suite in _found()}
 
 OF_VARIANTS = {name: suite for name, suite in SUITES.items() if suite.of_variants}
 
-# What runs on the other bases.
-SHORT = {name: partial(suite, alone=True) for name, suite in SUITES.items() if suite.elsewhere}
-
-# Those that need a kernel of the base.
-WITH_KERNEL = frozenset(name for name, suite in SUITES.items() if suite.boots)
-
 ON_REQUEST = tuple(name for name, suite in SUITES.items() if suite.on_request)
+
+# Those of the tool, which are the same on every base; and what is instead of `lint` on the others.
+OF_THE_TOOL = ("unit", "lint")
+ELSEWHERE_ONLY = ("compile",)

@@ -1,51 +1,43 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs suites, and sums up."""
 
-import os
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from rich.markup import escape
 
 from pagehaul import ui
 from pagehaul.errors import PagehaulError
+from pagehaul.guest import spent
 from pagehaul.paths import log_dir
-from pagehaul.suites.outcomes import Outcome, Status, count, failed, skipped, summary
-
-# Where time is short, as in CI, suites are left out rather than cut off: $PAGEHAUL_TEST_MINUTES
-# after the start they are skipped, and listed as such.
-_MINUTES = "PAGEHAUL_TEST_MINUTES"
+from pagehaul.suites.outcomes import Outcome, Status, count, failed, summary
 
 
-def end(share: float = 1.0) -> float:
-    """Return when a share of the time has passed, by time.monotonic(); never, if it has no end."""
-    minutes = os.environ.get(_MINUTES, "inf")
-    try:
-        return time.monotonic() + 60 * share * float(minutes)
-    except ValueError:
-        raise PagehaulError(f"${_MINUTES} is {minutes!r}: give a number of minutes") from None
+def run_suites(works: Mapping[str, Callable[[], list[Outcome]]], record: Path | None = None) -> int:
+    """Run suites by their names, in a row, and sum up on stdout; 1 when a test failed.
 
-
-def until(limit: float, suite: Callable[[], list[Outcome]]) -> Callable[[], list[Outcome]]:
-    """Return what runs a suite, or says that it is too late for it."""
-
-    def run() -> list[Outcome]:
-        if time.monotonic() >= limit:
-            return [skipped("the suite", f"it would begin later than ${_MINUTES} allows")]
-        return suite()
-
-    return run
-
-
-def run_suites(works: Mapping[str, Callable[[], list[Outcome]]]) -> int:
-    """Run suites by their names, in a row, and sum up on stdout; 1 when a test failed."""
+    record is a file for all outcomes, and for what this process has spent its time on.
+    """
     found: dict[str, list[Outcome]] = {}
     for name, work in works.items():
         started = time.monotonic()
         ui.console.print(f"[bold]Suite {name}[/]")
         found[name] = _run_suite(work)
-        seconds = time.monotonic() - started
-        ui.console.print(f"Suite {name}: {summary(found[name])} [dim]in {seconds:.0f} s[/]")
+        tell(name, found[name], time.monotonic() - started)
+    if record is not None:
+        write_record(record, found, spent.so_far())
+    return sum_up(found)
+
+
+def tell(name: str, outcomes: Sequence[Outcome], seconds: float) -> None:
+    """Say how a suite ended."""
+    ui.console.print(f"Suite {name}: {summary(outcomes)} [dim]in {seconds:.0f} s[/]")
+
+
+def sum_up(found: Mapping[str, Sequence[Outcome]]) -> int:
+    """List what did not pass, and print the sum of all suites on stdout; 1 when a test failed."""
     everything = [outcome for outcomes in found.values() for outcome in outcomes]
     for status in (Status.SKIPPED, Status.FAILED):
         for name, outcomes in found.items():
@@ -54,6 +46,29 @@ def run_suites(works: Mapping[str, Callable[[], list[Outcome]]]) -> int:
     # Plain, and alone on its line, for whatever reads it.
     print(summary(everything), flush=True)
     return 1 if count(everything, Status.FAILED) else 0
+
+
+def write_record(
+    path: Path, found: Mapping[str, Sequence[Outcome]], seconds: Mapping[str, float]
+) -> None:
+    """Write outcomes by suite, and amounts by name, to a file."""
+    suites = {
+        name: [{"name": each.name, "status": each.status.value, "why": each.why} for each in tests]
+        for name, tests in found.items()
+    }
+    text = json.dumps({"suites": suites, "spent": dict(seconds)}, indent=1)
+    path.write_text(f"{text}\n", encoding="utf-8")
+
+
+def read_record(path: Path, name: str) -> tuple[list[Outcome], dict[str, float]]:
+    """Return what write_record() has written of a suite: its outcomes, and the amounts.
+
+    Raises OSError, ValueError, KeyError or TypeError for a file that is missing or unfinished.
+    """
+    record = json.loads(path.read_text(encoding="utf-8"))
+    tests = record["suites"][name]
+    outcomes = [Outcome(each["name"], Status(each["status"]), each["why"]) for each in tests]
+    return outcomes, {str(what): float(amount) for what, amount in record["spent"].items()}
 
 
 def _run_suite(suite: Callable[[], list[Outcome]]) -> list[Outcome]:

@@ -47,4 +47,4 @@ def run(
         kernels.append(build.build("vanilla", subject.base))
     runs = [Program(subject.suite, text)]
     works = [partial(flat_programs, subject.suite, kernel, guest, runs) for kernel in kernels]
-    return all_at_once(works, guest, kernels[0])
+    return all_at_once(works, kernels[0])

@@ -16,6 +16,7 @@ from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
 from pagehaul.kernel import bases, build, compose, mails, series, source, tree
 from pagehaul.kernel.bases import Base
+from pagehaul.locks import lock
 from pagehaul.paths import REPO, log_dir
 from pagehaul.suites.outcomes import Outcome, failed, verdict
 
@@ -27,6 +28,9 @@ _OURS = ("mm/migrate_copy/", "drivers/dma/softdma.o")
 _OUR_FILES = re.compile(
     r"mm/migrate_copy/|migrate_copy(?:_engine|_windows)?\.h|drivers/dma/softdma\.c"
 )
+
+# What sparse says of a function, where a kernel's headers (those of 6.12) still tell it of locks.
+_IMBALANCE = re.compile(r"(\S+): warning: context imbalance in '(\w+)'")
 
 # Patches, and those without a message.
 _DIFFS = (".patch", ".diff")
@@ -190,14 +194,18 @@ def compiled(base: Base | None = None) -> list[Outcome]:
     for variant in ("vanilla", "pagehaul"):
         where = build.configured(variant, base)
         objects = [*patched_objects(base), *(_OURS if variant == "pagehaul" else ())]
-        # The compiler is silent about objects that are compiled already.
-        for name in objects:
-            path = where / name
-            for old in path.glob("*.o") if path.is_dir() else (path,):
-                old.unlink(missing_ok=True)
         # As the tree is built, or the next build would compile all of it again.
         command = [*build.make_command(variant), "W=1", "C=2", *objects]
-        with ui.step(f"W=1 and sparse, {variant}"):
+        with (
+            ui.step(f"W=1 and sparse, {variant}"),
+            # The kernel may be being built there.
+            lock(f"build-{where.name}"),
+        ):
+            # The compiler is silent about objects that are compiled already.
+            for name in objects:
+                path = where / name
+                for old in path.glob("*.o") if path.is_dir() else (path,):
+                    old.unlink(missing_ok=True)
             status, output = _output(command, cwd=where, env=build.make_environment(where))
         if status:
             return [*outcomes, verdict(f"compile {variant} with W=1 C=2", _last(output))]
@@ -217,10 +225,29 @@ def find_warnings(output: str) -> set[str]:
     return {re.sub(r":\d+:\d+:", ":", line) for line in found}
 
 
+def _has_guard(warning: str) -> bool:
+    """Whether this is the balance of locks in a function of ours that takes one by guard().
+
+    Sparse does not see that the end of a scope gives it back, and complains of each such function.
+    """
+    match = _IMBALANCE.match(warning)
+    if not match:
+        return False
+    path, name = match.groups()
+    file = REPO / "kernel" / path
+    body = re.search(
+        rf"^\w[^\n;]*\b{name}\([^;{{]*\)\n\{{\n.*?^\}}",
+        file.read_text(encoding="utf-8") if file.is_file() else "",
+        re.MULTILINE | re.DOTALL,
+    )
+    return bool(body and re.search(r"\b(?:scoped_)?guard\(", body.group()))
+
+
 def judge_warnings(vanilla: set[str], pagehaul: set[str]) -> list[Outcome]:
     """Return a test of our files, and one of the files that we change."""
     ours = {line for line in pagehaul if _OUR_FILES.search(line)}
     new = pagehaul - vanilla - ours
+    ours = {line for line in ours if not _has_guard(line)}
     return [
         verdict("W=1 and sparse: no warning in our files", "\n".join(sorted(ours)[:_LINES])),
         verdict("W=1 and sparse: no new warning in others", "\n".join(sorted(new)[:_LINES])),

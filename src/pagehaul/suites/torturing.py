@@ -64,6 +64,7 @@ def torture(kernel: Kernel, seconds: int, seed: int) -> Report:
         command=["sh", "-c", f"{shlex.join(command)} 2>&1"],
         timeout=seconds + _AROUND_S,
         detail=detail,
+        alone=True,
     )
     received, error = listening.run(kernel, GUEST, job)
     for what, times in races.told(kernel, listening.console_of(log)).most_common():

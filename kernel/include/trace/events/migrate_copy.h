@@ -8,19 +8,20 @@
 #include <linux/migrate.h>
 #include <linux/tracepoint.h>
 
-/* What has been copied of a batch, by the task that migrates it */
+/* The copies of a batch, recorded by the task that migrates it */
 TRACE_EVENT(migrate_copy_batch,
 
 	TP_PROTO(int reason, unsigned long folios, unsigned long pages,
-		 unsigned long helper_pages),
+		 unsigned long helper_pages, unsigned long engine_pages),
 
-	TP_ARGS(reason, folios, pages, helper_pages),
+	TP_ARGS(reason, folios, pages, helper_pages, engine_pages),
 
 	TP_STRUCT__entry(
 		__string(reason, migrate_reason_names[reason])
 		__field(unsigned long,	folios)
 		__field(unsigned long,	pages)
 		__field(unsigned long,	helper_pages)
+		__field(unsigned long,	engine_pages)
 	),
 
 	TP_fast_assign(
@@ -28,14 +29,15 @@ TRACE_EVENT(migrate_copy_batch,
 		__entry->folios		= folios;
 		__entry->pages		= pages;
 		__entry->helper_pages	= helper_pages;
+		__entry->engine_pages	= engine_pages;
 	),
 
-	TP_printk("reason=%s folios=%lu pages=%lu helper_pages=%lu",
+	TP_printk("reason=%s folios=%lu pages=%lu helper_pages=%lu engine_pages=%lu",
 		__get_str(reason), __entry->folios, __entry->pages,
-		__entry->helper_pages)
+		__entry->helper_pages, __entry->engine_pages)
 );
 
-/* What several CPUs have moved for a request, by the task that asked for it */
+/* What several CPUs have moved for a request, recorded by its task */
 TRACE_EVENT(migrate_copy_request,
 
 	TP_PROTO(int reason, unsigned long pages, unsigned long helper_pages,
@@ -88,7 +90,7 @@ TRACE_EVENT(migrate_copy_wake,
 		__entry->highpri ? " highpri" : "")
 );
 
-/* A helper begins with a batch or a chunk, on the CPU that records it */
+/* A helper begins a batch or a chunk, recorded on its CPU */
 TRACE_EVENT(migrate_copy_help,
 
 	TP_PROTO(bool batch),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A hog on every CPU: the busy tables of Yan, 2025, and what the hogs lose while memory moves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pagehaul.bench import beside, published
@@ -19,19 +19,22 @@ QUICK_METHODS = ("parallel",)
 QUICK_CPUS = (4,)
 
 # What is tried besides the kernel's own settings: helpers on CPUs that are not idle.
-FURTHER_SETTINGS: tuple[Mapping[str, str], ...] = ({"priority": "high"},)
+HIGH: Mapping[str, str] = {"priority": "high"}
+
+
+def shapes(size: Size) -> tuple[Shape, ...]:
+    """Return the shapes that were published of busy machines, or some of them."""
+    counts = QUICK if size.quick else folio_count.FULL
+    return size.fitting(Shape(folio_kb, n) for folio_kb, row in counts.items() for n in row)
 
 
 def _cells(size: Size) -> tuple[Cell, ...]:
-    counts = QUICK if size.quick else folio_count.FULL
     methods = QUICK_METHODS if size.quick else METHODS
-    shapes = [Shape(folio_kb, folios) for folio_kb, row in counts.items() for folios in row]
     cells: list[Cell] = []
-    for shape in size.fitting(shapes):
+    for shape in shapes(size):
         compared = compare_methods([shape], size, methods)
         compared += tuple(
-            replace(cell, settings=settings)
-            for settings in FURTHER_SETTINGS
+            replace(cell, settings=HIGH)
             for cell in compared
             if cell.method in ("threads", "parallel")
         )
@@ -41,32 +44,42 @@ def _cells(size: Size) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def _published(rows: Sequence[Row]) -> Table:
+def published_beside(
+    rows: Sequence[Row],
+    high: Mapping[str, str],
+    measured_lines: Callable[[Sequence[Row], Sequence[int]], list[tuple[str, ...]]],
+    text: str,
+) -> Table:
+    """Return the busy tables of Yan, 2025, beside the lines that are made of measured rows.
+
+    Rows with the settings `high` stand beside the table of system_highpri_wq; text is for the
+    caption.
+    """
     busy = [row for row in rows if row.condition == "busy"]
-    by_priority: Mapping[str, list[Row]] = {
-        "normal": [row for row in busy if not row.settings],
-        "high": [row for row in busy if row.settings == {"priority": "high"}],
-    }
+    by_priority: dict[str, list[Row]] = {"normal": [], "high": []}
+    for row in busy:
+        by_priority["high" if high.items() <= row.settings.items() else "normal"].append(row)
     counts = beside.counts(busy, beside.THREADS)
     body = []
     for folio_kb in dict.fromkeys(row.folio_kb for row in busy):
-        for priority, measured in by_priority.items():
+        for priority, of_priority in by_priority.items():
             ratios = published.by_folio_count(folio_kb, published.BUSY[priority])
             folio_counts = {row.folios for row in busy if row.folio_kb == folio_kb}
             for folios in sorted(folio_counts | {folios for folios, _ in ratios}):
                 key = (shape_label(folio_kb, folios), priority)
-                mine = [row for row in measured if row.shape == (folio_kb, folios)]
-                body += [(*key, *line) for line in beside.measured_lines(mine, counts)]
+                mine = [row for row in of_priority if row.shape == (folio_kb, folios)]
+                body += [(*key, *line) for line in measured_lines(mine, counts)]
                 if any(pair[0] == folios for pair in ratios):
                     texts = [beside.ratio(ratios.get((folios, count))) for count in counts]
                     body.append((*key, "published", *texts))
-    caption = beside.caption(
-        "yan-2025",
-        f"On busy machines. {beside.OF_VANILLA} Helpers are on system_unbound_wq (normal) and "
-        "system_highpri_wq (high).",
-    )
+    text = f"On busy machines. {beside.OF_VANILLA} {text}"
     header = ("folios", "priority", "whose", *beside.heads(counts))
-    return Table(beside.title(rows), caption, header, tuple(body))
+    return Table(beside.title(rows), beside.caption("yan-2025", text), header, tuple(body))
+
+
+def _published(rows: Sequence[Row]) -> Table:
+    text = "Helpers are on system_unbound_wq (normal) and system_highpri_wq (high)."
+    return published_beside(rows, HIGH, beside.measured_lines, text)
 
 
 EXPERIMENT = Experiment(

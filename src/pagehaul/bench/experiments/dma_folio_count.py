@@ -22,7 +22,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 
 
 def _published(rows: Sequence[Row]) -> Table:
-    figures = published.by_dma_folio_count()
+    figures = published.by_huge_folio_count("DMA, 1 channel")
     measured = {row.folios for row in rows}
     body = []
     for folios in sorted({*figures, *measured}):

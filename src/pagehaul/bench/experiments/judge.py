@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What each mechanism is worth: the same cells with and without it.
+"""What the sizes of sets and of chunks are worth: the same cells with other ones.
 
-The kernel for this, `judge`, has switches in debugfs, which movebench sets like knobs.
+The kernel for this, `judge`, has the size of a set in debugfs, which movebench sets like a knob.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,25 +9,16 @@ from dataclasses import dataclass, replace
 
 from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
-from pagehaul.bench.machines.kinds import DMA
+from pagehaul.bench.machines.kinds import PARALLEL
 from pagehaul.bench.views import gains
 
 KERNEL = "judge"
 CPUS = (2, 8, 16)
 MODELS = ("plain", "epyc-zen3")
 
-# Of the fourth part of the CPUs there is a choice which to ask.
-_CHOICE = 4
-_CHANNELS = 4
-
 _BASE = Shape(4, 16384)
 _LARGE = Shape(64, 1024)
 _HUGE = Shape(2048, 32)
-_SMALL = (Shape(4, 128), Shape(4, 512), Shape(64, 16), Shape(2048, 1))
-
-
-def _without(mechanism: str) -> dict[str, str]:
-    return {f"debug.without/{mechanism}": "1"}
 
 
 @dataclass(frozen=True)
@@ -53,16 +44,6 @@ def _trials(size: Size) -> Iterator[Trial]:
     yield Trial((copied[0], copied[1], parallel[0]), windows)
     chunks = tuple({"chunk_kb": kb} for kb in ("32", "512"))
     yield Trial((copied[1], copied[2], parallel[2]), chunks)
-    small = tuple(_ours(shape, "parallel", most) for shape in _SMALL)
-    yield Trial((*small, *parallel), (_without("cost_model"),))
-    some = max(2, most // _CHOICE)
-    chosen = tuple(_ours(shape, "parallel", some) for shape in (_BASE, _HUGE))
-    yield Trial(chosen, (_without("placement"),))
-    engines = tuple(
-        Cell(shape, KERNEL, "hybrid", channels=_CHANNELS, settings={"batch_pages": "8192"})
-        for shape in (_LARGE, _HUGE)
-    )
-    yield Trial(engines, (_without("engine_model"),))
 
 
 def _cells(size: Size) -> tuple[Cell, ...]:
@@ -82,7 +63,7 @@ def _cells(size: Size) -> tuple[Cell, ...]:
 EXPERIMENT = Experiment(
     "judge",
     "What each mechanism is worth",
-    DMA,
+    PARALLEL,
     _cells,
     place=250,
     guest_only=True,

@@ -10,7 +10,7 @@ are 128 MB; and whatever its size, the kernel copies 64 folios of it at a time.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from pagehaul.bench.cell import DCBM, PAGE_KB, PMD_KB, Cell, Shape, Size
+from pagehaul.bench.cell import PAGE_KB, PMD_KB, Cell, Shape, Size
 from pagehaul.bench.choices import copy_kb, forced
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.experiments import folio_count, folio_size
@@ -35,7 +35,6 @@ _BATCH_FOLIOS = 512
 _MIN_BATCH_PAGES = 512
 
 # Most KiB of a chunk for a channel.
-_MAX_CHUNK_KB = 2048
 
 
 def _batch(folios: int, shape: Shape) -> dict[str, str]:
@@ -58,7 +57,6 @@ def _by_channels(
     shape: Shape, counts: Iterable[int], batch: Mapping[str, str], page_ns: int
 ) -> Iterator[Cell]:
     for count in counts:
-        share_kb = max(PAGE_KB, copy_kb(shape) // count)
         settings = {
             **batch,
             # Each folio was one transfer, although its neighbour came next.
@@ -66,7 +64,6 @@ def _by_channels(
             "module.softdma/parameters/page_ns": str(page_ns if shape.folio_kb < PMD_KB else 0),
             # Channels learn that when they are requested.
             "module.dcbm/parameters/devices": "any",
-            f"{DCBM}/chunk_kb": str(min(_MAX_CHUNK_KB, share_kb)),
         }
         yield Cell(shape, "pagehaul", "dma", channels=count, settings=settings)
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Guests of several kernels, which differ in nothing else."""
 
-import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,15 +11,16 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
 
-from pagehaul import ui
 from pagehaul.bench.cell import Size
 from pagehaul.bench.experiment import Experiment
+from pagehaul.bench.machines.hardware import Hardware
 from pagehaul.bench.machines.kinds import Kind
-from pagehaul.bench.machines.places import Place, Turn, parse_lines
+from pagehaul.bench.machines.places import Lines, OnLine, Place, Turn, parse_lines
 from pagehaul.bench.machines.referee import Referee
 from pagehaul.guest import kvm, models, vm
 from pagehaul.guest.machine import Guest
-from pagehaul.guest.task import EmulationBroke, Listener, Result, Task
+from pagehaul.guest.models import DEFAULT
+from pagehaul.guest.task import Listener, Result, Task
 from pagehaul.host import facts, tools
 from pagehaul.kernel import built
 from pagehaul.kernel.built import Kernel
@@ -45,9 +45,6 @@ _READY = b"movebench: ready"
 # Programs that place threads of the kernel.
 _OF_OWN_MACHINES = ("movebench", "workbench")
 
-# How often guests are booted for the same turns, at most, while the emulation brings them down.
-_ATTEMPTS = 3
-
 # More CPUs than this say nothing more in a guest whose CPUs are threads of the host.
 _MAX_GUEST_CPUS = 16
 
@@ -58,18 +55,20 @@ _Lines = list[tuple[str, dict[str, Any]]]
 class Guests:
     """Guests of several kernels.
 
-    Without KVM they run in virtual time, as machines of the models of these names, and of so many
-    CPUs each, or else as each experiment says. Where models are named they do so with KVM as well.
-    kvm is whether KVM works, None for finding out. profile is a directory for a profile of each
-    guest in virtual time.
+    Without KVM they run in virtual time, as machines of the models of these names, or of `model`,
+    and of so many CPUs each, or else as each experiment says. Where models are named they do so
+    with KVM as well. kvm is whether KVM works, None for finding out; guests of KVM are bound to the
+    nodes of the hardware. profile is a directory for a profile of each guest in virtual time.
     """
 
     program: Path
     images: dict[str, Kernel]
     cpus: tuple[int, ...] = ()
     models: tuple[str, ...] = ()
+    model: str = DEFAULT
     kvm: bool | None = None
     profile: Path | None = None
+    hardware: Hardware = field(default_factory=Hardware.here)
     described: dict[str, dict[str, Any]] = field(default_factory=dict)
     simulated: list[dict[str, Any]] = field(default_factory=list)
 
@@ -83,17 +82,22 @@ class Guests:
         if kind.counting:
             return (Place(kind, 1, "instructions"),)
         if not (experiment.models or self.models) and self.has_kvm():
-            return tuple(Place(kind, cpus) for cpus in self.cpus or (_host_cpus(kind),))
+            return tuple(Place(kind, cpus) for cpus in self.cpus or (self._kvm_cpus(kind),))
         if experiment.about_caches:
             return ()
         counts = self.cpus or experiment.machine_sizes(quick)
-        names = experiment.models or self.models or (models.DEFAULT,)
+        names = experiment.models or self.models or (self.model,)
         return tuple(Place(kind, cpus, "virtual", name) for name in names for cpus in counts)
+
+    def _kvm_cpus(self, kind: Kind) -> int:
+        """Return how many CPUs a guest of KVM has: those of host nodes, if it is bound to some."""
+        shape = kind.shape(Guest(cpus=kind.least_cpus), kind.least_cpus)
+        bound = self.hardware.cpus(shape, _MAX_GUEST_CPUS)
+        return bound if bound >= kind.least_cpus else _host_cpus(kind)
 
     def has_kvm(self) -> bool:
         """Whether guests boot on KVM here."""
         if self.kvm is None:
-            tools.need_for("guest")
             self.kvm = kvm.kvm_works(next(iter(self.images.values())).image)
         return self.kvm
 
@@ -121,11 +125,20 @@ class Guests:
             guest = replace(guest, append=_GIGANTIC_PAGES)
         if place.model is not None:
             guest = replace(guest, model=models.load(place.model))
-        return place.kind.shape(guest, place.cpus)
+        guest = place.kind.shape(guest, place.cpus)
+        of_kvm = place.clock == "host" and self.kvm
+        return self.hardware.bind(guest, self._copies()) if of_kvm else guest
+
+    def _copies(self) -> int:
+        """Return how many guests of a full run there are at a time: two, or all kernels."""
+        return max(2, len(self.images))
 
     def _full_memory_mb(self) -> int:
-        """Return MiB of a guest of a full run, of which there are two at a time, or all kernels."""
-        spare = (facts.memory_available_mb() - _HOST_RESERVE_MB) // max(2, len(self.images))
+        """Return MiB of a guest of a full run."""
+        spare = facts.memory_available_mb() - _HOST_RESERVE_MB
+        if self.kvm and (room := self.hardware.room_mb()) is not None:
+            spare = room
+        spare //= self._copies()
         return next((mb for mb in _FULL_GUEST_MB if mb <= spare), _FULL_GUEST_MB[-1])
 
     def size(self, place: Place, quick: bool) -> Size:
@@ -141,34 +154,16 @@ class Guests:
         quick: bool,
         turns: Sequence[Turn],
         timeout: float,
-        on_line: Callable[[], None],
+        on_line: OnLine,
         stop: Event,
     ) -> _Lines:
         """Boot the kernels of the turns, and have them measure.
 
         They are up at once and take turns, unless nothing that goes on beside them reaches their
         figures. One that waits sleeps but for a look at a file, 4 times a second.
-
-        Where the emulation brings one of the guests down, all of it is measured again.
         """
-        told = 0
-        for attempt in itertools.count(1):
-            lines = itertools.count(1)
-
-            def on_new_line(lines: Iterator[int] = lines) -> None:
-                nonlocal told
-                if next(lines) > told:
-                    told += 1
-                    on_line()
-
-            try:
-                boot = _Boot(self, place, quick, turns, timeout, on_new_line, stop)
-                return boot.alone() if place.independent else boot.together()
-            except EmulationBroke:
-                if attempt == _ATTEMPTS:
-                    raise
-                ui.console.print("The emulation broke a guest; once more")
-        raise AssertionError("not reached")
+        boot = _Boot(self, place, quick, turns, timeout, on_line, stop)
+        return boot.alone() if place.independent else boot.together()
 
     def describe(self, kernel: str, place: Place, guest: Guest, result: Result) -> None:
         """Note what a guest was."""
@@ -186,6 +181,8 @@ class Guests:
         for key, value in (("cpus", place.cpus), ("models", place.model)):
             if value is not None and value not in known[key]:
                 known[key] = sorted([*known[key], value])
+        if result.accel == "kvm" and place.cpus == known["cpus"][-1]:
+            known |= self.hardware.describe(guest, self._copies())
         if result.simulation is not None:
             counts = {name: n for name, n in result.simulation.items() if isinstance(n, int)}
             what = {
@@ -207,7 +204,7 @@ class Guests:
                 for name in ("slices", "forced")
             },
             "kernels": {name: kernel.release for name, kernel in self.images.items()},
-            "host": {"cpu": facts.cpu_model(), "cpus": os.cpu_count()},
+            "host": self.hardware.host(),
         }
 
 
@@ -220,7 +217,7 @@ class _Boot:
     quick: bool
     turns: Sequence[Turn]
     timeout: float
-    on_line: Callable[[], None]
+    on_line: OnLine
     stop: Event
 
     def _kernels(self) -> list[str]:
@@ -228,14 +225,29 @@ class _Boot:
 
     def alone(self) -> _Lines:
         """Boot the kernels one after the other: who wants them at once asks for each."""
+        guest = self.guests.guest(self.place, self.quick)
+        results = {
+            kernel: self._run(kernel, guest, self._listener(kernel)) for kernel in self._kernels()
+        }
+        return self._lines(guest, results)
+
+    def _listener(
+        self, kernel: str, after: Callable[[], None] = lambda: None
+    ) -> Callable[[str, bytes], None]:
+        """Return what hears a guest, and tells of each line; after() is called after each."""
+        lines = Lines()
 
         def listen(stream: str, data: bytes) -> None:
-            for _ in range(data.count(b"\n") if stream == "stdout" else 0):
-                self.on_line()
+            for line in lines.add(data) if stream == "stdout" else []:
+                self.on_line(kernel, line)
+                after()
 
-        guest = self.guests.guest(self.place, self.quick)
-        results = {kernel: self._run(kernel, guest, listen) for kernel in self._kernels()}
-        return self._lines(guest, results)
+        return listen
+
+    def _give_up(self, referee: Referee) -> None:
+        """End all guests: those that wait for a turn, and the one whose turn it is."""
+        referee.abandon()
+        self.stop.set()
 
     def together(self) -> _Lines:
         """Boot all kernels at once, and let them take turns."""
@@ -247,17 +259,17 @@ class _Boot:
             referee = Referee(Path(name), self.turns)
 
             def boot(kernel: str) -> Result:
+                hear = self._listener(kernel, referee.done)
+
                 def listen(stream: str, data: bytes) -> None:
                     if stream == "stderr" and _READY in data:
                         referee.ready(kernel)
-                    for _ in range(data.count(b"\n") if stream == "stdout" else 0):
-                        self.on_line()
-                        referee.done()
+                    hear(stream, data)
 
                 try:
                     return self._run(kernel, guest, listen, referee.directory(kernel))
                 except BaseException:
-                    referee.abandon()
+                    self._give_up(referee)
                     raise
 
             with ThreadPoolExecutor(len(kernels)) as pool:
@@ -265,7 +277,7 @@ class _Boot:
                 try:
                     results = {kernel: future.result() for kernel, future in futures.items()}
                 except BaseException:
-                    referee.abandon()
+                    self._give_up(referee)
                     raise
         return self._lines(guest, results)
 
@@ -289,7 +301,7 @@ class _Boot:
                 self.timeout,
                 stdin="".join(f"{line}\n" for line in mine),
                 watched=[] if waits_in is None else [waits_in],
-                files=self._files(kernel, mine) if guest.model is not None else None,
+                files=self._files(kernel, mine) if guest.clock != "host" else None,
             ),
             # Several guests may be booted in the same second.
             log=log_dir() / f"bench-{name}-{now}-{os.getpid()}.log",

@@ -45,6 +45,28 @@ class Place:
         return f"{self.kind.name}, {cpus}" + (f", {self.model}" if self.model else "")
 
 
+# Called for each line as it comes, with the kernel and the line.
+OnLine = Callable[[str, dict[str, Any]], None]
+
+
+class Lines:
+    """The lines of a benchmark program, which come in pieces of any length."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def add(self, data: bytes) -> list[dict[str, Any]]:
+        """Return the lines that end in the next piece; one that is not JSON is empty."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        found = []
+        for line in whole:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                found.append({})
+        return found
+
+
 class Machine(Protocol):
     """Something that runs plans of the benchmark programs."""
 
@@ -72,13 +94,13 @@ class Machine(Protocol):
         quick: bool,
         turns: Sequence[Turn],
         timeout: float,
-        on_line: Callable[[], None],
+        on_line: OnLine,
         stop: Event,
     ) -> list[tuple[str, dict[str, Any]]]:
         """Take the turns, in their order, and return a kernel's name and a JSON line for each.
 
-        on_line is called for each line as it comes; timeout, in seconds, is for all of them. Who
-        sets `stop` wants no more of it.
+        on_line gets each of them as it comes; timeout, in seconds, is for all of them. Setting
+        `stop` ends it early.
         """
 
     def environment(self) -> dict[str, Any]:

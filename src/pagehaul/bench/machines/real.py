@@ -5,18 +5,19 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
-from pagehaul.bench.cell import DCBM, Size
+from pagehaul.bench.cell import DCBM, MTCOPY, Size
 from pagehaul.bench.experiment import Experiment
-from pagehaul.bench.machines.kinds import DMA, KINDS, Kind
-from pagehaul.bench.machines.places import Place, Turn, parse_lines
+from pagehaul.bench.machines.hardware import Hardware
+from pagehaul.bench.machines.kinds import DMA, KINDS, POOL, Kind
+from pagehaul.bench.machines.places import Lines, OnLine, Place, Turn, parse_lines
 from pagehaul.errors import PagehaulError
-from pagehaul.host import facts, nodes
+from pagehaul.host import nodes
 
 _MIGRATE_COPY = Path("/sys/kernel/mm/migrate_copy")
 
@@ -48,8 +49,9 @@ class Host:
 
     def _kinds(self) -> tuple[Kind, ...]:
         """Instructions are counted in a guest only; the caches are those that there are."""
-        kinds = tuple(kind for kind in KINDS.values() if kind.on_host)
-        return (*kinds, DMA) if (_MIGRATE_COPY / DCBM).is_dir() else kinds
+        engines = {DCBM: DMA, MTCOPY: POOL}
+        loaded = (kind for name, kind in engines.items() if (_MIGRATE_COPY / name).is_dir())
+        return (*(kind for kind in KINDS.values() if kind.on_host), *loaded)
 
     def places(self, experiment: Experiment, quick: bool) -> tuple[Place, ...]:
         """Return this machine, which is no model of another one."""
@@ -89,12 +91,12 @@ class Host:
         quick: bool,
         turns: Sequence[Turn],
         timeout: float,
-        on_line: Callable[[], None],
+        on_line: OnLine,
         stop: Event,
     ) -> list[tuple[str, dict[str, Any]]]:
         """Take the turns here."""
         del place, quick, stop
-        lines = []
+        lines, kernel = [], self.kernels()[0]
         process = subprocess.Popen(
             [str(self.program), "--plan=-"],
             stdin=subprocess.PIPE,
@@ -111,14 +113,14 @@ class Host:
             process.stdin.close()
             for line in process.stdout:
                 lines.append(line)
-                on_line()
+                for found in Lines().add(line.encode()):
+                    on_line(kernel, found)
             returncode = process.wait()
         finally:
             timer.cancel()
             if process.poll() is None:
                 process.terminate()
                 process.wait()
-        kernel = self.kernels()[0]
         return [(kernel, line) for line in parse_lines("".join(lines), returncode, "", "")]
 
     def environment(self) -> dict[str, Any]:
@@ -134,7 +136,7 @@ class Host:
         return {
             "machines": {kind.name: here for kind in self._kinds()},
             "kernels": {self.kernels()[0]: platform.release()},
-            "host": {"cpu": facts.cpu_model(), "cpus": os.cpu_count()},
+            "host": Hardware.here().host(),
         }
 
 

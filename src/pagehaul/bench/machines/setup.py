@@ -7,19 +7,38 @@ from pathlib import Path
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines.guests import Guests
 from pagehaul.bench.machines.real import Host
-from pagehaul.guest import cprogs
+from pagehaul.guest import cprogs, kvm
 from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
+from pagehaul.kernel.built import Kernel
 from pagehaul.paths import REPO
 
+# The kernels of virtual time, under the names of those that they are small ones of.
+_SMALL = {"vanilla": build.BENCH_VANILLA, "pagehaul": build.BENCH_PAGEHAUL}
 
-def guests(wanted: Sequence[Experiment], base: Base | None, *, quick: bool) -> Guests:
-    """Return guests of the kernels for a base, with all that some experiments need."""
+
+def guests(
+    wanted: Sequence[Experiment], base: Base | None, *, quick: bool, large: bool = False
+) -> Guests:
+    """Return guests of the kernels for a base, with all that some experiments need.
+
+    The kernels are small ones for virtual time. They are those of the tests if large, where an
+    experiment needs modules or a variant, and on KVM, where guests share the host's files.
+    """
     _require(wanted)
     more = [name for experiment in wanted for name in experiment.kernels]
-    names = dict.fromkeys(("vanilla", "pagehaul", *more))
-    kernels = {name: build.build(name, base) for name in names}
+    kernels: dict[str, Kernel] = {}
+    kinds = [experiment.machine for experiment in wanted]
+    if not (large or more or any(kind.wrap is not None for kind in kinds)):
+        kernels = {"vanilla": build.build(_SMALL["vanilla"], base)}
+        if kvm.kvm_works(kernels["vanilla"].image):
+            kernels = {}
+        else:
+            kernels["pagehaul"] = build.build(_SMALL["pagehaul"], base)
+    if not kernels:
+        names = dict.fromkeys(("vanilla", "pagehaul", *more))
+        kernels = {name: build.build(name, base) for name in names}
     program = programs()
     for experiment in wanted:
         if experiment.prepare is not None:

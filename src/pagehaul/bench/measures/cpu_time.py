@@ -17,8 +17,7 @@ def _collect(observed: Observed) -> float | None:
     if observed.cell.reason or observed.cell.load:
         return None
     counters = observed.counters()
-    # Where channels copy no CPU helps. The kernel counts what their threads take to hand chunks
-    # over, and not what they take to ask.
+    # Where channels copy no CPU helps. The kernel does not count what their threads take.
     fed_ns = counters.get("sched.dcbm_ns", 0) if observed.cell.channels else 0
     helpers_ns = fed_ns or counters.get("migrate_copy.helper_ns", 0)
     times, moved = zip(*((ns, bytes_) for _, _, ns, bytes_ in observed.repetitions()), strict=True)

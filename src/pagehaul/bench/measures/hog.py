@@ -101,6 +101,8 @@ def _lost(row: Row, base: Row) -> Figure | None:
 
 LOST = Quantity("What hogs lose in a move (below 1 is better)", _lost)
 
+VIEW = View(_table, (LOST, SPEED))
+
 # Cells ask for workers of stress-ng that want all CPUs during the moves.
 MEASURE = Measure(
     "hog",
@@ -110,6 +112,6 @@ MEASURE = Measure(
     check=_check,
     words=lambda hogs: [f"--hogs={hogs}"],
     least_us=_LEAST_US,
-    view=View(_table, (LOST, SPEED)),
+    view=VIEW,
     costs=True,
 )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pagehaul.errors import PagehaulError
-from pagehaul.guest import command_line, cprogs, initramfs, qemu_options, script
+from pagehaul.guest import command_line, cprogs, initramfs, qemu, qemu_options, script
 from pagehaul.guest.machine import Guest
 from pagehaul.guest.task import Task
 from pagehaul.host import debian, tools
@@ -22,6 +22,8 @@ from pagehaul.kernel.built import Kernel, modules
 # The processors that Linux sees. QEMU counts two more, of another kind, which it does not start.
 CPUS = 2
 _BOARD_CPUS = 4
+
+_COMMAND = "qemu-system-aarch64"
 
 
 def environment() -> None:
@@ -36,6 +38,7 @@ def prepare(kernel: Kernel, guest: Guest) -> Guest:
         tools.need_for(group)
     _check(guest)
     guest.check_fits()
+    qemu.ensure(_COMMAND)
     return replace(guest, accel="tcg")
 
 
@@ -53,15 +56,16 @@ def boot(kernel: Kernel, guest: Guest, task: Task, work: Path) -> list[str]:
     """Return the command that boots a guest that does `task`; its files are in `work`."""
     archive = make_initramfs(kernel, script.texts(task), work)
     words = command_line.words(kernel, guest)
-    program, *options = command(kernel, guest.nodes, guest.memory_mb, words, archive)
+    program = qemu.ensure(_COMMAND).words()
+    options = board(kernel, guest.nodes, guest.memory_mb, words, archive)
     ports = qemu_options.ports(work, "virtio-serial-device")
     return [str(script.wrapper(work, program)), *options, *ports]
 
 
-def command(
+def board(
     kernel: Kernel, nodes: int, memory_mb: int, words: Sequence[str], archive: Path
 ) -> list[str]:
-    """Return the command that boots `kernel`; its console is on stdout.
+    """Return QEMU's options that boot `kernel`; its console is on stdout.
 
     words are parameters for the kernel.
     """
@@ -69,7 +73,6 @@ def command(
     if nodes > 1:
         parameters.append(f"numa=fake={nodes}")
     return [
-        "qemu-system-aarch64",
         "-nodefaults",
         "-no-user-config",
         "-no-reboot",

@@ -39,11 +39,15 @@ def prepare(kernel: Kernel, guest: Guest) -> Guest:
         guest.check_fits()
         virtual_time.simulator()
         return replace(guest, accel="tcg")
-    for group in kernel.arch.guest:
-        tools.need_for(group)
     accel = _accelerator(guest, kernel.image)
     guest.check_fits()
+    _qemu(accel)
     return replace(guest, accel=accel)
+
+
+def _qemu(accel: str) -> qemu.Qemu:
+    """Return the QEMU for guests on an accelerator: KVM needs no newer one than there is."""
+    return qemu.ensure(oldest=qemu.ANY if accel == "kvm" else qemu.OLDEST)
 
 
 def _accelerator(guest: Guest, image: Path) -> str:
@@ -93,7 +97,7 @@ def _sealed(
     archive = initramfs.make(work, busybox, texts, initramfs.with_libraries([busybox, *files]))
     # Each message takes time on a serial line; complaints are warnings, or worse.
     words = ["console=ttyS0", "loglevel=5", "rdinit=/init", *command_line.words(kernel, guest)]
-    program, options = qemu.COMMAND, []
+    program, options = _qemu(guest.accel).words(), []
     if guest.model is not None:
         simulator = virtual_time.simulator()
         program = simulator.program()
@@ -126,7 +130,7 @@ def _vng(
 ) -> list[str]:
     """Return the command that boots a guest; `ports` are more options for QEMU."""
     options = [*qemu_options.machine(guest), *ports]
-    program = qemu.COMMAND
+    program = _qemu(guest.accel).words()
     if guest.model is not None:
         simulator = virtual_time.simulator()
         options += simulator.options(kernel, guest, guest.model, virtual_time.report_of(work))

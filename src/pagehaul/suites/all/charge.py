@@ -5,6 +5,12 @@ It compares times, most of which a kernel that looks for mistakes spends on that
 """
 
 from pagehaul.suites import ours
-from pagehaul.suites.suite import Suite
+from pagehaul.suites.suite import OURS, Suite
 
-SUITE = Suite("charge", 140, ours.of("migrate_charge", ("pagehaul", ["@MTCOPY@"])))
+SUITE = Suite(
+    "charge",
+    140,
+    ours.of("migrate_charge", ("pagehaul", ["@MTCOPY@"]), alone=True),
+    kernels=(OURS,),
+    alone=True,
+)

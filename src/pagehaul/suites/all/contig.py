@@ -12,5 +12,9 @@ from pagehaul.suites.suite import Suite
 _GUEST = replace(GUEST, memory_mb=4096, append=("hugetlb_cma=1:1G", "nokaslr"))
 
 SUITE = Suite(
-    "contig", 110, OurPrograms((Part("migrate_contig", guest=_GUEST, most=1),)), of_variants=True
+    "contig",
+    110,
+    OurPrograms((Part("migrate_contig", guest=_GUEST, alone=True),)),
+    of_variants=True,
+    alone=True,
 )

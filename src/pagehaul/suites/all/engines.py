@@ -7,7 +7,7 @@ from functools import partial
 from pagehaul.guest.machine import IOMMUS
 from pagehaul.suites.ours import OurPrograms, Part
 from pagehaul.suites.programs import GUEST, TIMEOUT_S
-from pagehaul.suites.suite import Suite
+from pagehaul.suites.suite import OURS, Suite
 
 # How much moves with each fault of an engine (MiB), and how often one is loaded and unloaded.
 _WORDS = "-b 64 -c 20"
@@ -52,4 +52,6 @@ def parts(suite: str, words: str, prefix: str = "", timeout_s: float = TIMEOUT_S
     ]
 
 
-SUITE = Suite("engines", 150, OurPrograms(tuple(parts("engines", _WORDS))), of_variants=True)
+SUITE = Suite(
+    "engines", 150, OurPrograms(tuple(parts("engines", _WORDS))), of_variants=True, kernels=(OURS,)
+)

@@ -3,7 +3,7 @@
 
 from pagehaul.suites.all import engines
 from pagehaul.suites.ours import OurPrograms
-from pagehaul.suites.suite import Suite
+from pagehaul.suites.suite import OURS, Suite
 
 # 1 GB moves with each fault of an engine; and an engine is loaded and unloaded 1,000 times. (The
 # first time it goes at once, and need not have copied anything.)
@@ -15,4 +15,6 @@ _PARTS = tuple(
     for part in engines.parts(f"engines-long-{number}", words, f"{what}: ", 4 * 3600.0)
 )
 
-SUITE = Suite("engines-long", 155, OurPrograms(_PARTS), of_variants=True, on_request=True)
+SUITE = Suite(
+    "engines-long", 155, OurPrograms(_PARTS), of_variants=True, on_request=True, kernels=(OURS,)
+)

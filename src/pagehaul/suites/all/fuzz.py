@@ -2,7 +2,6 @@
 """What nobody means, asked of the system calls and written into the knobs."""
 
 import shlex
-from dataclasses import replace
 
 from pagehaul.guest import cprogs
 from pagehaul.host import tools
@@ -10,7 +9,7 @@ from pagehaul.kernel import build, built
 from pagehaul.kernel.build import DEBUG_VARIANTS
 from pagehaul.suites.outcomes import Outcome
 from pagehaul.suites.programs import GUEST, Program, flat, run_programs
-from pagehaul.suites.suite import Subject, Suite
+from pagehaul.suites.suite import OURS, Subject, Suite
 
 # Seconds, and those on a kernel that looks for mistakes.
 _KNOBS_S = (20, 120)
@@ -23,7 +22,8 @@ _CALLS = ("move_pages", "mbind", "migrate_pages", "set_mempolicy", "madvise")
 # end by itself; what it says before tells how much it did.
 _TRINITY = """\
 echo 1 > /proc/sys/vm/mt_page_copy
-echo 4 > /sys/kernel/mm/migrate_copy/chunk_kb
+[ -e /sys/kernel/debug/migrate_copy ] || mount -t debugfs none /sys/kernel/debug
+echo 4 > /sys/kernel/debug/migrate_copy/chunk_kb
 mkdir -p /run/trinity && chown nobody /run/trinity && cd /run/trinity
 setpriv --reuid=nobody --regid=nogroup --clear-groups \\
     timeout --signal=INT --kill-after=30 @SECONDS@ \\
@@ -57,9 +57,7 @@ def _work(subject: Subject) -> list[Outcome]:
         .replace("@NUMBER@", str(len(_CALLS)))
     )
     programs = [Program("knobs", shlex.join(knobs)), Program("trinity", calls)]
-    # Many of the knobs make the kernel patch its code, while memory moves.
-    guest = replace(GUEST, in_turn=True)
-    return flat(run_programs("fuzz", kernel, guest, programs), kernel)
+    return flat(run_programs("fuzz", kernel, GUEST, programs), kernel)
 
 
-SUITE = Suite("fuzz", 160, _work, of_variants=True)
+SUITE = Suite("fuzz", 160, _work, of_variants=True, kernels=(OURS,))

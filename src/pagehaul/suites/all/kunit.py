@@ -4,11 +4,11 @@
 from pagehaul.kernel import build
 from pagehaul.suites.outcomes import Outcome
 from pagehaul.suites.programs import GUEST, run_kunit
-from pagehaul.suites.suite import Subject, Suite
+from pagehaul.suites.suite import OURS, Subject, Suite
 
 
 def _work(subject: Subject) -> list[Outcome]:
     return run_kunit(build.build(subject.ours, subject.base), GUEST)
 
 
-SUITE = Suite("kunit", 40, _work, of_variants=True, elsewhere=True)
+SUITE = Suite("kunit", 40, _work, of_variants=True, elsewhere=True, kernels=(OURS,))

@@ -28,6 +28,12 @@ from pagehaul.suites.together import at_once
 # once: a CPU that is away while it handles a fault keeps the page in use, and hundreds of moves in
 # a row fail, on any kernel.
 _MM_TIMED = {name: f"./{name}" for name in ("migration", "compaction_test")}
+# One test for each size of pages; each takes 20 seconds, alone, on each kernel.
+_FEW = ("private_anon", "shared_anon_thp", "private_anon_htlb")
+_MM_TIMED_SHORT = {
+    **_MM_TIMED,
+    "migration": shlex.join(["./migration", *(word for name in _FEW for word in ("-t", name))]),
+}
 _MM_TIMED_GUEST = replace(GUEST, cpus=min(CPUS, max(3, (os.cpu_count() or 1) + 1)), topology=None)
 # These are on one CPU, so that both kernels can have theirs at once. To split the page cache, one
 # of them needs a file system with large folios.
@@ -62,7 +68,8 @@ def _work(subject: Subject) -> list[Outcome]:
         # They look for their files where they are, and for free huge pages.
         prepare = f"cd {shlex.quote(str(directory))} && echo 64 > /proc/sys/vm/nr_hugepages"
         programs = [Program(name, f"{prepare} && {command}") for name, command in group.items()]
-        reported = run_programs("mm-selftests", kernel, guest, programs, stop)
+        alone = guest is _MM_TIMED_GUEST
+        reported = run_programs("mm-selftests", kernel, guest, programs, stop, alone=alone)
         return {
             name: outcome
             for label, tests in reported.items()
@@ -72,7 +79,8 @@ def _work(subject: Subject) -> list[Outcome]:
         }
 
     def both_in_turn() -> list[dict[str, Outcome]]:
-        return [run(_MM_TIMED, _MM_TIMED_GUEST, kernel, None) for kernel in kernels]
+        timed = _MM_TIMED_SHORT if subject.short else _MM_TIMED
+        return [run(timed, _MM_TIMED_GUEST, kernel, None) for kernel in kernels]
 
     def both_at_once() -> list[dict[str, Outcome]]:
         works = [partial(run, _MM_SINGLE, GUEST, kernel) for kernel in kernels]
@@ -81,4 +89,11 @@ def _work(subject: Subject) -> list[Outcome]:
     return compare_runs(both_in_turn) + compare_runs(both_at_once)
 
 
-SUITE = Suite("mm-selftests", 190, _work, of_variants=True)
+SUITE = Suite(
+    "mm-selftests",
+    190,
+    _work,
+    of_variants=True,
+    left_out=f"of the program `migration` all but {', '.join(_FEW)}",
+    alone=True,
+)

@@ -4,4 +4,4 @@
 from pagehaul.suites.figures import path_length
 from pagehaul.suites.suite import Suite
 
-SUITE = Suite("path-length", 310, lambda subject: path_length(subject.base))
+SUITE = Suite("path-length", 310, lambda subject: path_length(subject.base), alone=True)

@@ -4,6 +4,6 @@
 from pagehaul.suites.ours import OurPrograms, Part
 from pagehaul.suites.suite import Suite
 
-_WORK = OurPrograms((Part("migrate_pinned", most=1),), ("e2fsprogs", "xfsprogs"))
+_WORK = OurPrograms((Part("migrate_pinned", alone=True),), ("e2fsprogs", "xfsprogs"))
 
-SUITE = Suite("pinned", 90, _WORK, of_variants=True)
+SUITE = Suite("pinned", 90, _WORK, of_variants=True, alone=True)

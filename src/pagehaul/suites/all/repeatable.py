@@ -4,7 +4,7 @@
 import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from pagehaul.bench.cell import Cell, Shape, Size
 from pagehaul.bench.experiment import Experiment
@@ -19,6 +19,7 @@ from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.kernel.bases import Base
 from pagehaul.paths import REPO
+from pagehaul.suites import room
 from pagehaul.suites.outcomes import Outcome, failed, verdict
 from pagehaul.suites.programs import Program, flat, run_programs
 from pagehaul.suites.suite import Subject, Suite
@@ -68,17 +69,18 @@ def _busy_host() -> Iterator[None]:
         kill_group(hogs)
 
 
-def _measure(base: Base | None) -> Results:
-    machine = setup.guests([_EXPERIMENT], base, quick=True)
-    return measure([_EXPERIMENT], machine, quick=True, on_part=lambda *_: None)
+def _measure(base: Base | None, beside: AbstractContextManager[None]) -> Results:
+    machine = setup.guests([_EXPERIMENT], base, quick=True, large=True)
+    # In this order: what is beside it is beside no other suite.
+    with room.hold(0, alone=True), beside:
+        return measure([_EXPERIMENT], machine, quick=True, on_part=lambda *_: None)
 
 
 def _work(subject: Subject) -> list[Outcome]:
     """Measure some cells on this host as it is, and again while it is busy."""
     tools.require("stress-ng")
-    first = _measure(subject.base)
-    with _busy_host():
-        second = _measure(subject.base)
+    first = _measure(subject.base, nullcontext())
+    second = _measure(subject.base, _busy_host())
     return [
         *check_rows(first.rows, second.rows),
         check_forced(first),
@@ -132,4 +134,4 @@ def _name(row: Row) -> str:
     return f"repeats within {MOST_APART:.0%}: {label}, {row.method} {row.threads} on {row.kernel}"
 
 
-SUITE = Suite("repeatable", 200, _work)
+SUITE = Suite("repeatable", 200, _work, alone=True)

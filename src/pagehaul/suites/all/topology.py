@@ -9,7 +9,7 @@ from pagehaul.host import tools
 from pagehaul.kernel import build
 from pagehaul.suites.outcomes import Outcome, prefixed
 from pagehaul.suites.programs import Program, run_kunit, run_programs
-from pagehaul.suites.suite import Subject, Suite
+from pagehaul.suites.suite import OURS, Subject, Suite
 
 # Two caches of two cores of two threads on one node, and memory far away from them; and four nodes
 # with far more CPUs than a small host has. Movable memory is what can be taken offline.
@@ -28,18 +28,11 @@ _NODES = Guest(
     append=("movablecore=2G",),
 )
 
-# A cpuset that is there all the time. With the first one the kernel patches its code, and with the
-# last one again: the emulation of many CPUs may stumble over that, see guest/vm.py.
-_CGROUPS = "/sys/fs/cgroup"
-_KEEP_CPUSET = (
-    f"mkdir -p {_CGROUPS}/keep 2> /dev/null || mount -t cgroup2 none {_CGROUPS}; "
-    f"echo +cpuset > {_CGROUPS}/cgroup.subtree_control; mkdir -p {_CGROUPS}/keep"
-)
-
 # What runs in each: a few kinds of memory that take ways of their own; and nearly all, but not
 # pages of 1 GB, for which there is no room, nor the swap cache, where so many CPUs do not leave
 # every page. And there what else is to be right, first in the modes that have most to do with many
 # CPUs, and then some of it in the others.
+_OTHER_MODES = "other modes"
 _RUNS = {
     "dies": (
         _DIES,
@@ -60,7 +53,7 @@ _RUNS = {
             "migrate_boundary": "parallel",
         },
     ),
-    "other modes": (
+    _OTHER_MODES: (
         _NODES,
         {
             "migrate_content": "-x hugetlb_1g,swapcache threads batch",
@@ -81,17 +74,24 @@ def _work(subject: Subject) -> list[Outcome]:
     directory = selftests(kernel.tree, "migrate_copy", sorted(names))
     outcomes: list[Outcome] = []
     for name, (guest, runs) in _RUNS.items():
+        if subject.short and name == _OTHER_MODES:
+            continue
         programs = [
-            Program(
-                program,
-                f"{_KEEP_CPUSET}; {shlex.quote(str(directory / program))} {arguments}",
-            )
+            Program(program, f"{shlex.quote(str(directory / program))} {arguments}")
             for program, arguments in runs.items()
         ]
         suite = f"topology-{name.replace(' ', '-')}"
-        for label, found in run_programs(suite, kernel, guest, programs).items():
+        for label, found in run_programs(suite, kernel, guest, programs, alone=True).items():
             outcomes += prefixed(f"{name}: {label}: ", found)
     return outcomes + prefixed("nodes: ", run_kunit(kernel, _NODES, "topology-kunit"))
 
 
-SUITE = Suite("topology", 170, _work, of_variants=True)
+SUITE = Suite(
+    "topology",
+    170,
+    _work,
+    of_variants=True,
+    kernels=(OURS,),
+    left_out="tests in other modes than parallel that do not depend on many CPUs",
+    alone=True,
+)

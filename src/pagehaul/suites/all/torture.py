@@ -7,7 +7,7 @@ from pagehaul import ui
 from pagehaul.kernel import build
 from pagehaul.suites import torturing
 from pagehaul.suites.outcomes import Outcome
-from pagehaul.suites.suite import Subject, Suite
+from pagehaul.suites.suite import OURS, Subject, Suite
 
 # Every run is the same, as far as the seed decides.
 _SECONDS = 60
@@ -22,4 +22,4 @@ def _work(subject: Subject) -> list[Outcome]:
     return report.outcomes
 
 
-SUITE = Suite("torture", 230, _work, of_variants=True)
+SUITE = Suite("torture", 230, _work, of_variants=True, kernels=(OURS,), alone=True)

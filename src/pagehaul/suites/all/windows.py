@@ -41,4 +41,4 @@ def _work(subject: Subject) -> list[Outcome]:
     return _PROGRAMS(replace(subject, ours=ours))
 
 
-SUITE = Suite("windows", 130, _work, of_variants=True, on_request=True)
+SUITE = Suite("windows", 130, _work, of_variants=True, on_request=True, kernels=("torture",))

@@ -89,19 +89,26 @@ static long move_mt_alone(void)
 	return move_one(0, page, to, MPOL_MF_MOVE_MT, &status);
 }
 
+/* What a call returns that moves the page, unless it fails. */
+static long arrived(long ret)
+{
+	require(ret || page_node(page) == to, "it has not moved");
+	return ret;
+}
+
 static long move_mt(void)
 {
 	int status;
 
-	return move_one(0, page, to, MPOL_MF_MOVE | MPOL_MF_MOVE_MT, &status);
+	return arrived(move_one(0, page, to, MPOL_MF_MOVE | MPOL_MF_MOVE_MT, &status));
 }
 
 static long move_all_mt(void)
 {
 	int status;
 
-	return move_one(0, page, to, MPOL_MF_MOVE_ALL | MPOL_MF_MOVE_MT,
-			&status);
+	return arrived(move_one(0, page, to, MPOL_MF_MOVE_ALL | MPOL_MF_MOVE_MT,
+				&status));
 }
 
 static long move_no_pid(void)
@@ -440,14 +447,14 @@ static long mbind_mt_bad_flag(void)
 
 static long mbind_all_mt(void)
 {
-	return bind_to(page, PAGE, MPOL_BIND, to,
-		       MPOL_MF_MOVE_ALL | MPOL_MF_MOVE_MT);
+	return arrived(bind_to(page, PAGE, MPOL_BIND, to,
+			       MPOL_MF_MOVE_ALL | MPOL_MF_MOVE_MT));
 }
 
 static long mbind_mt(void)
 {
-	return bind_to(page, PAGE, MPOL_BIND, to,
-		       MPOL_MF_MOVE | MPOL_MF_MOVE_MT);
+	return arrived(bind_to(page, PAGE, MPOL_BIND, to,
+			       MPOL_MF_MOVE | MPOL_MF_MOVE_MT));
 }
 
 static long mbind_bad_mode(void)
@@ -512,8 +519,8 @@ static long mbind_strict(void)
 
 static long mbind_strict_move(void)
 {
-	return bind_to(new_page(MAP_PRIVATE), PAGE, MPOL_BIND, to,
-		       MPOL_MF_STRICT | MPOL_MF_MOVE);
+	return arrived(bind_to(page, PAGE, MPOL_BIND, to,
+			       MPOL_MF_STRICT | MPOL_MF_MOVE));
 }
 
 static long strict_there(char *p)
@@ -612,7 +619,7 @@ static long migrate_bad_node(void)
 
 static long migrate_to(void)
 {
-	return result(sys_migrate_pages(0, from, to));
+	return arrived(result(sys_migrate_pages(0, from, to)));
 }
 
 static long migrate_kernel_thread(void)
@@ -854,9 +861,8 @@ static void test_calls(const struct call *list, size_t nr, unsigned int modes)
 	}
 }
 
-/* Limits that depend on the machine are filled in at run time. */
+/* A limit that depends on the machine is filled in at run time. */
 #define CPUS	(-1L)
-#define PAGE_KB	(-2L)
 
 static struct {
 	const char *name;
@@ -865,10 +871,6 @@ static struct {
 } knobs[] = {
 	{ "enabled", 0, 1 },
 	{ "max_helpers", 0, CPUS },
-	{ "min_helper_kb", 0, 4294967294L },
-	{ "chunk_kb", PAGE_KB, 2048 },
-	{ "batch_pages", 512, 32768 },
-	{ "parallel_batches", 0, 1 },
 	{ "vm.mt_page_copy", 0, 2 },
 };
 
@@ -971,19 +973,6 @@ static void test_other_users(const void *arg)
 	require(refuses(path, "1", EACCES), "can be written");
 }
 
-#define MIN_HELPER_KB	KNOB_DIR "/min_helper_kb"
-
-static void test_min_helper_auto(const void *unused)
-{
-	char text[32];
-
-	(void)unused;
-	require(!file_write(MIN_HELPER_KB, "auto\n") &&
-		!file_read(MIN_HELPER_KB, text, sizeof(text)) &&
-		!strcmp(text, "auto\n"), "auto is refused");
-	require(refuses(MIN_HELPER_KB, "automatic", EINVAL), "garbage is taken");
-}
-
 static void test_non_temporal(const void *unused)
 {
 	static const char path[] = KNOB_DIR "/non_temporal";
@@ -1008,31 +997,6 @@ static void test_non_temporal(const void *unused)
 		refuses(path, "never far", EINVAL), "garbage is taken");
 	require(!setuid(NOBODY), "cannot become nobody");
 	require(refuses(path, "far", EACCES), "can be written");
-}
-
-static void test_calibrate(const void *unused)
-{
-	static const char * const costs[] = {
-		"copy_page_ns", "helper_call_ns", "helper_start_ns",
-	};
-	uint64_t ns;
-	size_t i;
-
-	(void)unused;
-	require(file_write(KNOB_DIR "/costs/calibrate", "0") == -EINVAL &&
-		file_write(KNOB_DIR "/costs/calibrate", "11") == -EINVAL,
-		"garbage is taken");
-	require(!file_write(KNOB_DIR "/costs/calibrate", "1"), "1 is refused");
-	for (i = 0; i < ARRAY_SIZE(costs); i++) {
-		char path[128];
-
-		snprintf(path, sizeof(path), KNOB_DIR "/costs/%s", costs[i]);
-		require(!file_read_number(path, &ns) && ns, "no %s", costs[i]);
-		require(file_write(path, "1") < 0, "%s can be written", costs[i]);
-	}
-	require(!setuid(NOBODY), "cannot become nobody");
-	require(file_write(KNOB_DIR "/costs/calibrate", "1") == -EACCES,
-		"anybody can calibrate");
 }
 
 #define REASONS	KNOB_DIR "/reasons"
@@ -1100,8 +1064,7 @@ static void test_left_out(const void *unused)
 	(void)unused;
 	nodes_find(&from, &to);
 	mode_enter(MODE_BATCH);
-	require(!file_write_number(MT_PAGE_COPY, 2) &&
-		!file_write(MIN_HELPER_KB, "auto"), "cannot set the defaults");
+	require(!file_write_number(MT_PAGE_COPY, 2), "cannot set the default");
 	p = mmap(NULL, size, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	require(p != MAP_FAILED, "no memory");
@@ -1170,7 +1133,8 @@ static void test_statistics(const void *arg)
 {
 	static const char * const names[] = {
 		"batches", "folios_copied", "bytes_caller", "bytes_helpers",
-		"bytes_nontemporal", "bytes_engines", "jobs", "helpers_woken",
+		"bytes_nontemporal", "bytes_engines", "engine_failed",
+		"engine_late", "engine_lost", "engine_stopped", "jobs", "helpers_woken",
 		"fallback_movable", "fallback_mapping", "fallback_refs",
 		"fallback_failed", "fallback_void", "alone_small", "alone_busy",
 		"teams", "team_helpers_woken", "team_batches", "team_rests",
@@ -1200,8 +1164,6 @@ static void test_knobs(unsigned int modes)
 	for (i = 0; i < ARRAY_SIZE(knobs); i++) {
 		if (knobs[i].max == CPUS)
 			knobs[i].max = sysconf(_SC_NPROCESSORS_CONF);
-		if (knobs[i].min == PAGE_KB)
-			knobs[i].min = PAGE / KB;
 		for (j = 0; j < ARRAY_SIZE(knob_tests); j++) {
 			snprintf(name, sizeof(name), "%s: %s", knobs[i].name,
 				 knob_tests[j].name);
@@ -1214,11 +1176,8 @@ static void test_knobs(unsigned int modes)
 	test_run("reasons: what they leave out is not batched", TIMEOUT,
 		 test_left_out, NULL);
 	file_write(REASONS, DEFAULT_REASONS);
-	test_run("min_helper_kb: auto", TIMEOUT, test_min_helper_auto, NULL);
 	test_run("non_temporal: names, and nothing else", TIMEOUT,
 		 test_non_temporal, NULL);
-	test_run("costs: measured, cannot be written", TIMEOUT, test_calibrate,
-		 NULL);
 	for (i = 0; i < ARRAY_SIZE(choices); i++) {
 		snprintf(name, sizeof(name), "%s: its names, and nothing else",
 			 choices[i].name);
@@ -1228,7 +1187,7 @@ static void test_knobs(unsigned int modes)
 }
 
 #define KNOB_TESTS	(ARRAY_SIZE(knob_tests) * ARRAY_SIZE(knobs) + \
-			 ARRAY_SIZE(choices) + 6)
+			 ARRAY_SIZE(choices) + 4)
 
 int main(int argc, char **argv)
 {

@@ -27,6 +27,7 @@
 #define TRACING		"/sys/kernel/tracing"
 #define INSTANCE	TRACING "/instances/migrate_mlock"
 #define DRAIN		"lru_add_drain"
+#define DISABLE		"lru_cache_disable"
 #define DRAIN_SWITCH	"/sys/kernel/debug/migrate_copy/lru_drain"
 
 /* Bits of /proc/kpageflags. */
@@ -39,10 +40,13 @@
 #endif
 
 #define MOVE_PAGES	512UL
+/* With so many move_pages() drains all CPUs before it looks at the first. */
+#define MANY_PAGES	128
 #define COMPACT_SIZE	(128 * MB)
 /* Less would say nothing. */
 #define LEAST_MOVED	1024UL
 #define ROUNDS		4
+#define FEW_PAGES	8UL
 /* In a mixed region, so many pages in a row are mlocked, or not. */
 #define STRIPE		64UL
 #define TIMEOUT		240
@@ -258,16 +262,16 @@ static void memory_make(struct memory *m, const struct kind_of_lock *kind,
 /* All batches of all CPUs are drained by a call that migrates. */
 static void drain_all_cpus(void)
 {
-	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	void *addr = page;
-	int status;
+	int node[MANY_PAGES], status[MANY_PAGES];
+	void *addr[MANY_PAGES] = {};
+	size_t i;
 
-	require(page != MAP_FAILED, "no memory");
-	*page = 1;
-	require(!sys_move_pages(0, 1, &addr, &to, &status, MPOL_MF_MOVE),
-		"cannot move a page");
-	munmap(page, PAGE);
+	/* None of them is mapped; the call drains before it looks. */
+	for (i = 0; i < MANY_PAGES; i++)
+		node[i] = to;
+	require(!sys_move_pages(0, MANY_PAGES, addr, node, status,
+				MPOL_MF_MOVE) && status[0] == -EFAULT,
+		"cannot drain: %s", strerror(errno));
 }
 
 /* Base pages that the kernel says are mlocked. */
@@ -354,10 +358,10 @@ static void check_accounting(struct memory *m, const uint64_t *pfn,
 		"munlocked: nr_mlock is %zu, was %zu", nr_mlocked(), before);
 }
 
-static void trace_start(void)
+static void trace_start(const char *function)
 {
-	static const char * const settings[][2] = {
-		{ "set_ftrace_filter", DRAIN },
+	const char * const settings[][2] = {
+		{ "set_ftrace_filter", function },
 		{ "buffer_size_kb", "4096" },
 		{ "current_tracer", "function" },
 		{ "trace", "" },
@@ -379,11 +383,11 @@ static void trace_start(void)
 	}
 }
 
-/* How often has migration drained since then? */
-static size_t trace_drains(void)
+/* How often has it been called since then, by whom a line tells? */
+static size_t trace_calls(const char *call)
 {
 	char *line = NULL;
-	size_t size = 0, drains = 0;
+	size_t size = 0, calls = 0;
 	FILE *trace;
 
 	file_write(INSTANCE "/tracing_on", "0");
@@ -391,14 +395,14 @@ static size_t trace_drains(void)
 	require(trace, "cannot read " INSTANCE "/trace");
 	while (getline(&line, &size, trace) > 0) {
 		require(!strstr(line, "LOST"), "the trace is not complete");
-		drains += !!strstr(line, DRAIN " <-migrate_");
+		calls += !!strstr(line, call);
 	}
 	free(line);
 	fclose(trace);
 	file_write(INSTANCE "/current_tracer", "nop");
 	require(!rmdir(INSTANCE), "cannot remove " INSTANCE ": %s",
 		strerror(errno));
-	return drains;
+	return calls;
 }
 
 static void check_drains(const struct variant *v, size_t drains, size_t mapped,
@@ -439,9 +443,9 @@ static void test_compaction(const void *arg)
 	pfn = calloc(m.nr, sizeof(*pfn));
 	require(pfn, "no memory");
 
-	trace_start();
+	trace_start(DRAIN);
 	require(!file_write(path, "1"), "cannot compact");
-	drains = trace_drains();
+	drains = trace_calls(DRAIN " <-migrate_");
 
 	if (!m.map)
 		memory_map(&m);
@@ -487,7 +491,7 @@ static void test_move_pages(const void *arg)
 	status = calloc(nr, sizeof(*status));
 	require(addr && nodes && status, "no memory");
 
-	trace_start();
+	trace_start(DRAIN);
 	for (round = 0; round < ROUNDS; round++) {
 		for (i = 0; i < nr; i++) {
 			addr[i] = m.map + i * PAGE;
@@ -500,13 +504,57 @@ static void test_move_pages(const void *arg)
 		require(!pages_elsewhere(m.map, nr * PAGE, PAGE, nodes[0]),
 			"not all pages moved");
 	}
-	drains = trace_drains();
+	drains = trace_calls(DRAIN " <-migrate_");
 	check_drains(v, drains, ROUNDS * nr, mlocked);
 	require(!pattern_bad(m.map, nr * PAGE, SEED, 0, 0), "wrong content");
 	memory_locate(&m, m.pfn);
 	check_accounting(&m, m.pfn, NULL, before);
 	if (m.child)
 		kill(m.child, SIGKILL);
+}
+
+/*
+ * A few pages are moved without a drain of all CPUs, unless one of them is in the batch
+ * of another CPU.
+ */
+static void test_few(const void *arg)
+{
+	const struct variant *v = arg;
+	void *addr[FEW_PAGES];
+	int node[FEW_PAGES], status[FEW_PAGES], round;
+	size_t i, drains;
+	char *p;
+
+	nodes_find(&from, &to);
+	mode_enter(v->mode);
+	thp_only(0);
+	p = mmap(NULL, FEW_PAGES * PAGE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	require(p != MAP_FAILED && !node_bind(from), "no memory");
+	cpu_pin(0, 1);
+	pattern_fill(p, FEW_PAGES * PAGE, SEED, 0, 0);
+	require(!node_unbind(), "cannot allocate anywhere");
+	cpu_pin(0, 0);
+
+	trace_start(DISABLE);
+	for (round = 0; round < ROUNDS; round++) {
+		for (i = 0; i < FEW_PAGES; i++) {
+			addr[i] = p + i * PAGE;
+			node[i] = round % 2 ? from : to;
+		}
+		require(!sys_move_pages(0, FEW_PAGES, addr, node, status,
+					MPOL_MF_MOVE) &&
+			!pages_elsewhere(p, FEW_PAGES * PAGE, PAGE, node[0]),
+			"not all pages moved");
+	}
+	/*
+	 * Only in the first round they are in the batch of the other CPU, unless something
+	 * else has drained that.
+	 */
+	drains = trace_calls(DISABLE " <-");
+	require(v->mode == MODE_PLAIN ? drains == ROUNDS : drains <= 1,
+		"%zu drains of all CPUs in %d calls", drains, ROUNDS);
+	require(!pattern_bad(p, FEW_PAGES * PAGE, SEED, 0, 0), "wrong content");
 }
 
 /* What the benchmark measures beside: drains for more folios. */
@@ -535,7 +583,7 @@ int main(int argc, char **argv)
 	struct variant v = {};
 	char name[128];
 
-	tests_start(__builtin_popcount(modes) * (2 * ARRAY_SIZE(kinds) - 1) +
+	tests_start(__builtin_popcount(modes) * 2 * ARRAY_SIZE(kinds) +
 		    (ours ? ARRAY_SIZE(drain_names) : 0));
 	for (v.mode = 0; v.mode < NR_MODES; v.mode++) {
 		if (!(modes & 1U << v.mode))
@@ -552,6 +600,9 @@ int main(int argc, char **argv)
 				 mode_names[v.mode], kind->name);
 			test_run(name, TIMEOUT, test_move_pages, &v);
 		}
+		snprintf(name, sizeof(name), "%s, a few pages",
+			 mode_names[v.mode]);
+		test_run(name, TIMEOUT, test_few, &v);
 	}
 	if (ours) {
 		size_t i;

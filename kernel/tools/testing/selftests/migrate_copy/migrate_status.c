@@ -6,11 +6,13 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "lib/migrate_test.h"
@@ -22,6 +24,8 @@
 /* What the requests that end in a hole leave unmapped, and ask for of it. */
 #define HOLE		100UL
 #define ASKED		50UL
+#define FEW		7UL
+#define SPLIT		3
 #define BAD_NODE	63
 #define SEED		4711
 #define TIMEOUT		60
@@ -290,10 +294,52 @@ static void list_ends_early(struct list *l)
 	l->ret = -EFAULT;
 }
 
+/* So few that no CPU's LRU batch has to be drained for them, unless they are in one. */
+static void few(struct list *l)
+{
+	add_pages(l, 0, FEW, to);
+}
+
+static void few_just_touched(struct list *l, int touched_by, int moved_by)
+{
+	char *p = base + MIDDLE * PAGE;
+	size_t i;
+
+	require(!madvise(p, FEW * PAGE, MADV_DONTNEED) && !node_bind(from),
+		"cannot allocate on a node");
+	cpu_pin(0, touched_by);
+	pattern_fill(p, FEW * PAGE, SEED, p - base, 0);
+	cpu_pin(0, moved_by);
+	require(!node_unbind(), "cannot allocate anywhere");
+	for (i = 0; i < FEW; i++)
+		add(l, p + i * PAGE, to, to);
+}
+
+static void few_of_this_cpu(struct list *l)
+{
+	few_just_touched(l, 0, 0);
+}
+
+static void few_of_another_cpu(struct list *l)
+{
+	few_just_touched(l, 1, 0);
+}
+
+static void few_twice(struct list *l)
+{
+	add_pages(l, 0, FEW, to);
+	add(l, base + (FEW - 1) * PAGE, to, -EBUSY);
+	add_pages(l, FEW, 2 * FEW, to);
+}
+
 static const struct {
 	const char *name;
 	void (*build)(struct list *l);
 } cases[] = {
+	{ "a few pages", few },
+	{ "a few that this CPU has just touched", few_of_this_cpu },
+	{ "a few that another CPU has just touched", few_of_another_cpu },
+	{ "a few, one of them twice", few_twice },
 	{ "addresses rise", rising },
 	{ "addresses fall", falling },
 	{ "addresses within pages", within_pages },
@@ -442,6 +488,42 @@ static void test_mbind(const void *arg)
 	mbind_over((MIDDLE - HOLE) * PAGE, NR_PAGES * PAGE);
 }
 
+/*
+ * migrate_pages() counts a huge page that it has split as one that did not move, if
+ * there is any such page.
+ */
+static void test_split(const void *arg)
+{
+	const struct variant *v = arg;
+	size_t size = (SPLIT + 1) * 2 * MB;
+	int pipes[2], moved;
+	struct iovec iov;
+	char *map, *huge;
+	size_t i;
+
+	nodes_find(&from, &to);
+	mode_enter(v->mode);
+	thp_only(2 * MB);
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		   -1, 0);
+	require(map != MAP_FAILED && !madvise(map, size, MADV_HUGEPAGE) &&
+		!node_bind(from), "no huge pages");
+	huge = (char *)(((unsigned long)map + 2 * MB - 1) & ~(2 * MB - 1));
+	memset(huge, 1, SPLIT * 2 * MB);
+	node_unbind();
+	for (i = 0; i < SPLIT; i++) {
+		if (folio_size_at(huge + i * 2 * MB) != 2 * MB)
+			skip("no huge page to be had");
+		require(!munmap(huge + i * 2 * MB + MB, MB), "cannot unmap");
+	}
+	base = map_on_node(PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	iov.iov_base = base;
+	iov.iov_len = PAGE;
+	require(!pipe(pipes) && vmsplice(pipes[1], &iov, 1, 0) == PAGE, "cannot pin");
+	moved = sys_migrate_pages(0, from, to);
+	require(moved == SPLIT + 1, "%d, not %d", moved, SPLIT + 1);
+}
+
 /* The other tests say nothing if no helper ever takes a batch of such a list. */
 static void test_helpers(const void *arg)
 {
@@ -475,7 +557,7 @@ int main(int argc, char **argv)
 	char name[128];
 	struct variant v;
 
-	tests_start(__builtin_popcount(modes) * (ARRAY_SIZE(cases) + 2));
+	tests_start(__builtin_popcount(modes) * (ARRAY_SIZE(cases) + 3));
 	for (v.mode = 0; v.mode < NR_MODES; v.mode++) {
 		if (!(modes & 1U << v.mode))
 			continue;
@@ -487,6 +569,9 @@ int main(int argc, char **argv)
 		snprintf(name, sizeof(name), "%s, mbind over a hole",
 			 mode_names[v.mode]);
 		test_run(name, TIMEOUT, test_mbind, &v);
+		snprintf(name, sizeof(name), "%s, huge pages that are split",
+			 mode_names[v.mode]);
+		test_run(name, TIMEOUT, test_split, &v);
 		snprintf(name, sizeof(name), "%s, helpers take batches",
 			 mode_names[v.mode]);
 		test_run(name, TIMEOUT, test_helpers, &v);

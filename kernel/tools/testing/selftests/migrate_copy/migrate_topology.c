@@ -97,6 +97,8 @@
 #define WAIT_US		300000
 /* One of so many pages has to be waited for: some of each batch. */
 #define HELD_EACH	64
+/* Flushes of the TLB for each batch: one, and some for pages that are tried again. */
+#define FLUSHES_MOST	2
 #define HOTPLUG_S	12
 #define HOTPLUG_MIN	4
 
@@ -314,9 +316,9 @@ static void teams_of(int helpers)
 
 	snprintf(text, sizeof(text), "%d", helpers);
 	knob("max_helpers", text);
-	knob("parallel_batches", "1");
+	constant("parallel_batches", 1);
 	require(!file_write_number(MT_PAGE_COPY, 1), "cannot set " MT_PAGE_COPY);
-	knob("chunk_kb", "2048");
+	constant("chunk_kb", 2048);
 }
 
 /* CPUs of a core or cache, each of its cores once, but for the caller's. */
@@ -669,6 +671,94 @@ static void test_cpuset(const void *arg)
 	in_group(list, pinned ? move_pinned : move_within, allowed);
 }
 
+#define WORKQUEUE_MASK	"/sys/devices/virtual/workqueue/cpumask"
+
+/* The administrator has taken a CPU from unbound workers. */
+static void test_workqueue_mask(const void *unused)
+{
+	int away = cpu_list[nr_cpus - 1], helps = 0, move;
+	char mask[64] = "", text[64];
+	struct region r;
+
+	(void)unused;
+	if (nr_cpus < 3 || file_read(WORKQUEUE_MASK, mask, sizeof(mask)))
+		skip("needs 3 CPUs and " WORKQUEUE_MASK);
+	mode_enter(MODE_PARALLEL);
+	teams_of(nr_cpus - 1);
+	cpu_pin(0, cpu_list[0]);
+	region_make_own(&r, &base_pages);
+	snprintf(text, sizeof(text), "%lx", strtoul(mask, NULL, 16) & ~(1UL << away));
+	require(!file_write(WORKQUEUE_MASK, text), "cannot write %s", text);
+	trace_start();
+	for (move = 0; move < ROUNDS; move++) {
+		require(!region_move_pages(&r, nodes[move % 2], nodes[(move + 1) % 2]),
+			"not moved");
+		trace_read();
+		helps += trace.nr_helps;
+		if (trace.helped[away])
+			break;
+	}
+	file_write(WORKQUEUE_MASK, mask);
+	require(move == ROUNDS, "a helper on CPU %d", away);
+	require(helps, "nobody has helped");
+	region_free(&r);
+}
+
+/* TLB interrupts of all CPUs so far. */
+static unsigned long tlb_interrupts(void)
+{
+	char line[2048], *word, *rest;
+	unsigned long sum = 0;
+	FILE *file;
+
+	file = fopen("/proc/interrupts", "r");
+	require(file, "cannot read /proc/interrupts");
+	while (fgets(line, sizeof(line), file)) {
+		word = strtok_r(line, "\n ", &rest);
+		if (!word || strcmp(word, "TLB:"))
+			continue;
+		while ((word = strtok_r(NULL, "\n ", &rest)) && isdigit(*word))
+			sum += strtoul(word, NULL, 10);
+	}
+	fclose(file);
+	return sum;
+}
+
+static void *spin(void *cpu)
+{
+	cpu_pin(0, *(int *)cpu);
+	for (;;)
+		;
+	return NULL;
+}
+
+/*
+ * All CPUs run threads of the process whose memory is moved, so nobody can help, and
+ * each flush of the TLB interrupts all of them: one for each batch of 512 pages.
+ */
+static void test_flushes(const void *unused)
+{
+	unsigned long before, most = FLUSHES_MOST * (long_pages.size / PAGE) / 512;
+	struct region r;
+	pthread_t id;
+	int i;
+
+	(void)unused;
+	if (nr_cpus < 2 || !tlb_interrupts())
+		skip("needs 2 CPUs, and interrupts that flush the TLB");
+	mode_enter(MODE_PARALLEL);
+	cpu_pin(0, cpu_list[0]);
+	region_make_own(&r, &long_pages);
+	for (i = 1; i < nr_cpus; i++)
+		require(!pthread_create(&id, NULL, spin, &cpu_list[i]), "no thread");
+	sleep(1);
+	before = tlb_interrupts();
+	require(!region_move_pages(&r, nodes[0], nodes[1]), "not moved");
+	before = (tlb_interrupts() - before) / (nr_cpus - 1);
+	ksft_print_msg("%lu TLB interrupts a CPU, at most %lu\n", before, most);
+	require(before <= most, "too many flushes");
+}
+
 /*
  * When a hog takes its CPU, and whether it is to leave it again. Which turn it has
  * left, and for how long it wanted the CPU and had it, in all turns.
@@ -862,8 +952,6 @@ static void test_asked(const void *arg)
 	if (nr_cpus < 2 || nr_nodes < 2)
 		skip("needs two CPUs and two nodes with memory");
 	mode_enter(MODE_THREADS);
-	/* What helpers cost is not the question. */
-	knob("min_helper_kb", "0");
 	cpu_pin(0, cpu_list[0]);
 	region_make_own(&r, kind);
 	trace_start();
@@ -915,7 +1003,7 @@ static void test_tables(const void *arg)
 	if (PAGE != 4 * KB)
 		skip("a page table has more pages than a batch");
 	mode_enter(MODE_PARALLEL);
-	knob("batch_pages", "2048");
+	constant("batch_pages", 2048);
 	cpu_pin(0, cpu_list[0]);
 	region_make_own(&r, &many_pages);
 	start = r.map + TABLE_FIRST * PAGE;
@@ -990,7 +1078,7 @@ static void test_halves(const void *arg)
 	if (PAGE != 4 * KB)
 		skip("a huge page is more than a batch");
 	mode_enter(MODE_PARALLEL);
-	knob("batch_pages", "512");
+	constant("batch_pages", 512);
 	teams_of(nr_cpus - 1);
 	trace_start();
 	for (move = 0; move < HALVES_MOVES && taken < HALVES_TAKEN; move++) {
@@ -1167,8 +1255,7 @@ static void test_bound(const void *arg)
 	mode_enter(MODE_PARALLEL);
 	teams_of(max);
 	/* Each page is many chunks, for which helpers cost nothing. */
-	knob("chunk_kb", "64");
-	knob("min_helper_kb", "0");
+	constant("chunk_kb", 64);
 	region_make_own(&r, &huge_pages);
 	for (move = 0; move < ROUNDS && teams < BUSY_MOVES; move++) {
 		uint64_t in_team = stat_read("team_helpers_woken");
@@ -1484,11 +1571,9 @@ static void test_realtime_caller(const void *arg)
 	/* Nor has it help with copies, unless it asks for it. */
 	mode_enter(MODE_THREADS);
 	file_write_number(MT_PAGE_COPY, 2);
-	file_write(KNOB_DIR "/min_helper_kb", "1");
 	ordinary = helped_within(&r, MPOL_MF_MOVE, SCHED_OTHER);
 	realtime = helped_within(&r, MPOL_MF_MOVE, SCHED_FIFO);
 	asked = helped_within(&r, MPOL_MF_MOVE | MPOL_MF_MOVE_MT, SCHED_FIFO);
-	file_write(KNOB_DIR "/min_helper_kb", "auto");
 	require(ordinary, "no help with copies for an ordinary task");
 	require(!realtime, "help with copies for a real-time task");
 	require(asked, "no help with copies for a real-time task that asks");
@@ -1543,7 +1628,7 @@ static void test_hotplug(const void *arg)
 		int from = nodes[moves % nr_nodes];
 		int to = nodes[(moves + 1) % nr_nodes];
 
-		knob("parallel_batches", moves / 2 % 2 ? "1" : "0");
+		constant("parallel_batches", moves / 2 % 2);
 		require(!region_move_pages(&r, from, to) &&
 			region_on_node(&r, to) && region_intact(&r) &&
 			!region_move_pages(&huge, from, to) &&
@@ -1578,6 +1663,8 @@ static const struct {
 	{ "cpuset: no helper outside", test_cpuset, &(const bool){ false } },
 	{ "cpuset: help for a pinned task, none from outside", test_cpuset,
 	  &(const bool){ true } },
+	{ "workqueue/cpumask: no helper outside", test_workqueue_mask, NULL },
+	{ "alone: flushes of the TLB", test_flushes, NULL },
 	{ "asked: who may help with base pages", test_asked, &base_pages },
 	{ "asked: who may help with huge pages", test_asked, &huge_pages },
 	{ "asked: who may help with hugetlb pages", test_asked, &hugetlb_pages },
@@ -1611,7 +1698,6 @@ int main(void)
 		test_run(tests[i].name, TIMEOUT, tests[i].fn, tests[i].arg);
 		/* What a test has changed, and the others leave as it is. */
 		file_write(KNOB_DIR "/reasons", reasons);
-		file_write(KNOB_DIR "/min_helper_kb", "auto");
 	}
 	/* A test that was ended may have left some away. */
 	all_online();

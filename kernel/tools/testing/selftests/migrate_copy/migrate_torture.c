@@ -48,11 +48,9 @@ const char * const fault_names[NR_FAULTS] = {
 	[FAULT_STRETCH]		= "stretched_window",
 	[FAULT_DMA_TRANSFER]	= "dma_fail_transfer",
 	[FAULT_DMA_DELAY]	= "dma_fail_delay",
-	[FAULT_DMA_DROP]	= "dma_fail_drop",
 	[FAULT_DMA_DUPLICATE]	= "dma_fail_duplicate",
 	[FAULT_DMA_PREP]	= "dma_fail_prep",
 	[FAULT_DMA_SUBMIT]	= "dma_fail_submit",
-	[FAULT_DMA_TERMINATE]	= "dma_fail_terminate",
 	[FAULT_DMA_DEVICE]	= "dma_fail_device",
 	[FAULT_CPU_OFFLINE]	= "cpu_offline",
 	[FAULT_MEMORY_OFFLINE]	= "memory_offline",
@@ -211,7 +209,7 @@ static uint64_t stretches(void)
 	char text[2048], *at = text;
 	uint64_t sum = 0;
 
-	if (file_read(WINDOWS_DIR "/counts", text, sizeof(text)))
+	if (file_read(TEST_DIR "/counts", text, sizeof(text)))
 		return 0;
 	while ((at = strstr(at, "stretched_"))) {
 		at += strcspn(at, " ");

@@ -283,11 +283,9 @@ static void dma_start(void)
 	    module_load(dcbm_path, ""))
 		ksft_exit_fail_msg("cannot load the modules: %s\n",
 				   strerror(errno));
-	engine_knob("dcbm", "channels", 1);
-	engine_knob("dcbm", "near_only", 0);
-	engine_knob("dcbm", "exclusive", 1);
-	engine_knob("dcbm", "min_kb", 0);
-	engine_knob("dcbm", "chunk_kb", DMA_CHUNK / KB);
+	engine_knob("dcbm", "nr_dma_chan", 1);
+	if (file_write_number(TEST_DIR "/engine_chunk_kb", DMA_CHUNK / KB))
+		ksft_exit_fail_msg("cannot make chunks small\n");
 	engine_knob("dcbm", "timeout_ms", DMA_TIMEOUT_MS);
 	engine_knob("dcbm", "offloading", 1);
 }
@@ -352,11 +350,11 @@ int main(int argc, char **argv)
 	    (dma && (!softdma_path || !dcbm_path)) ||
 	    (!strcmp(what, "breaks") && broken_rule))
 		wrong_options();
-	if (!file_exists(WINDOWS_DIR "/gate"))
+	if (!file_exists(TEST_DIR "/gate"))
 		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
 	modes = argc > 1 ? modes_wanted(argc - 1, argv + 1) : 1U << MODE_BATCH;
 	tests_start(run_all(what, modes, false));
-	if (!file_exists(WINDOWS_DIR "/gate"))
+	if (!file_exists(TEST_DIR "/gate"))
 		ksft_exit_skip("this kernel has no CONFIG_MIGRATE_COPY_TEST_WINDOWS\n");
 	data_wrong = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -151,6 +151,8 @@ void test_run(const char *name, unsigned int seconds, test_fn fn,
 	sigprocmask(SIG_BLOCK, &chld, NULL);
 
 	pid = fork();
+	if (pid < 0)
+		ksft_exit_fail_msg("cannot fork: %s\n", strerror(errno));
 	if (!pid) {
 		setpgid(0, 0);
 		sigprocmask(SIG_UNBLOCK, &chld, NULL);
@@ -388,6 +390,31 @@ void engine_knob(const char *engine, const char *knob, uint64_t value)
 		(unsigned long long)value, path);
 }
 
+void engine_alone(bool alone)
+{
+	require(!file_write_number(MT_PAGE_COPY, !alone), "cannot write %s", MT_PAGE_COPY);
+}
+
+uint64_t engine_quarantined(void)
+{
+	uint64_t stopped = stat_read("engine_stopped");
+
+	/* The later one first: it may change in between. */
+	return stat_read("engine_lost") - stopped;
+}
+
+unsigned int dcbm_channels(void)
+{
+	char text[8192], *at = text;
+	unsigned int nr = 0;
+
+	require(!file_read(ENGINES_DIR "/dcbm/status", text, sizeof(text)),
+		"no status of dcbm");
+	for (; (at = strstr(at, ": ready,")); at++)
+		nr++;
+	return nr;
+}
+
 static bool knob(const char *name, uint64_t value)
 {
 	char path[128];
@@ -396,6 +423,15 @@ static bool knob(const char *name, uint64_t value)
 	snprintf(path, sizeof(path), KNOB_DIR "/%s", name);
 	return !file_write_number(path, value) &&
 	       !file_read_number(path, &seen) && seen == value;
+}
+
+void constant(const char *name, uint64_t value)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), TEST_DIR "/%s", name);
+	require(!file_exists(path) || !file_write_number(path, value),
+		"cannot write %llu to %s", (unsigned long long)value, path);
 }
 
 /* Not every architecture has copies that bypass the caches. */
@@ -449,17 +485,18 @@ void mode_enter(enum copy_mode mode)
 		return;
 	if (helpers && cpus < 2)
 		skip("one CPU only, nobody to help");
+	if (mode == MODE_THREADS && !file_exists(TEST_DIR "/parallel_batches"))
+		skip("needs CONFIG_MIGRATE_COPY_JUDGE");
 
 	require(knob("enabled", mode != MODE_OFF) &&
 		knob("max_helpers", helpers ? cpus - 1 : 0) &&
-		knob("parallel_batches", mode == MODE_PARALLEL) &&
 		/* 1: for batches of any size. */
 		!file_write_number(MT_PAGE_COPY, mode == MODE_OFF ? 2 : 1) &&
-		knob_non_temporal(mode == MODE_THREADS) &&
-		knob("chunk_kb", PAGE / KB) &&
-		knob("batch_pages", mode == MODE_THREADS ?
-		     LARGER_BATCH_PAGES : BATCH_PAGES),
+		knob_non_temporal(mode == MODE_THREADS),
 		"cannot set the knobs in " KNOB_DIR " or " MT_PAGE_COPY);
+	constant("parallel_batches", mode == MODE_PARALLEL);
+	constant("chunk_kb", PAGE / KB);
+	constant("batch_pages", mode == MODE_THREADS ? LARGER_BATCH_PAGES : BATCH_PAGES);
 }
 
 /* Sum those of our counters in /proc/vmstat that have this name; NULL: all. */

@@ -82,6 +82,8 @@ extern const char * const mode_names[NR_MODES];
 
 /* Puts the kernel in that mode, or skips the test. */
 void mode_enter(enum copy_mode mode);
+/* Change a constant, in kernels that can do without it; others keep theirs. */
+void constant(const char *name, uint64_t value);
 
 /**
  * struct evidence - What the statistics must show that the mode was in use
@@ -141,7 +143,8 @@ int suspend_tasks(unsigned int timeout_ms);
 /* What dcbm is told, and what softdma is made to fail in. */
 #define DCBM_PARAM_DIR	"/sys/module/dcbm/parameters"
 #define SOFTDMA_DIR	"/sys/kernel/debug/softdma"
-#define WINDOWS_DIR	"/sys/kernel/debug/migrate_copy"
+/* What kernels for tests have: constants that can be changed, and windows. */
+#define TEST_DIR	"/sys/kernel/debug/migrate_copy"
 #define MT_PAGE_COPY	"/proc/sys/vm/mt_page_copy"
 
 /* Kernel modules, by the path of one and by its name; 0, or -1 and errno. */
@@ -149,6 +152,15 @@ int module_load(const char *path, const char *params);
 int module_unload(const char *name);
 /* Set a knob of a copy engine, or fail the test. */
 void engine_knob(const char *engine, const char *knob, uint64_t value);
+
+/* Have engines copy alone, or beside the CPUs. */
+void engine_alone(bool alone);
+
+/* Chunks that were lost, and may still be written to. */
+uint64_t engine_quarantined(void);
+
+/* How many channels of dcbm can be used. */
+unsigned int dcbm_channels(void);
 
 /* The paths of our modules, NULL for none, by -d, -m and -f. */
 extern const char *dcbm_path, *mtcopy_path, *softdma_path;

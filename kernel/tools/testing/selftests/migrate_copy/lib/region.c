@@ -141,9 +141,9 @@ void test_environment(void)
 {
 	static const char * const paths[] = {
 		KNOB_DIR "/enabled", KNOB_DIR "/max_helpers",
-		KNOB_DIR "/parallel_batches", KNOB_DIR "/chunk_kb",
+		TEST_DIR "/parallel_batches", TEST_DIR "/chunk_kb",
 		KNOB_DIR "/non_temporal", KNOB_DIR "/placement",
-		KNOB_DIR "/priority", KNOB_DIR "/batch_pages",
+		KNOB_DIR "/priority", TEST_DIR "/batch_pages",
 		MT_PAGE_COPY, KSM_DIR "/run",
 		KSM_DIR "/pages_to_scan", KSM_DIR "/sleep_millisecs",
 		PCP_FRACTION, PROACTIVENESS,
@@ -160,6 +160,8 @@ void test_environment(void)
 	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		ksft_exit_skip("no mounts of our own (not root?): %s\n",
 			       strerror(errno));
+	if (!file_exists(TEST_DIR))
+		mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
 	for (i = 0; i < ARRAY_SIZE(paths); i++)
 		save(paths[i]);
 	for (folio = 2 * PAGE; folio <= largest; folio *= 2) {
@@ -191,13 +193,23 @@ static bool is_mounted(const char *name)
 	return sb.st_dev != parent.st_dev;
 }
 
+/* A kernel may lack a file system; one that it has must be mounted. */
+static void mount_at(const char *source, const char *type, const char *name,
+		     const char *options)
+{
+	if (!mount(source, in_base(name), type, 0, options))
+		return;
+	if (errno == ENODEV)
+		skip("this kernel has no %s", type);
+	die("cannot mount %s: %s", type, strerror(errno));
+}
+
 /* Mount a file system that needs no device. */
 static void mount_virtual(const char *type, const char *name,
 			  const char *options)
 {
-	if (!is_mounted(name) &&
-	    mount(type, in_base(name), type, 0, options))
-		skip("cannot mount %s: %s", type, strerror(errno));
+	if (!is_mounted(name))
+		mount_at(type, type, name, options);
 }
 
 /* Attach a file to a free loop device, whose name is returned in dev. */
@@ -207,19 +219,18 @@ static int loop_attach(int fd, char *dev, size_t dev_size)
 		.fd = fd,
 		.info.lo_flags = LO_FLAGS_AUTOCLEAR,
 	};
-	int control, nr, loop = -1;
+	int control, nr, loop;
 
 	control = open("/dev/loop-control", O_RDWR);
-	nr = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
-	if (nr >= 0) {
-		snprintf(dev, dev_size, "/dev/loop%d", nr);
-		loop = open(dev, O_RDWR);
-		if (loop >= 0 && ioctl(loop, LOOP_CONFIGURE, &config)) {
-			close(loop);
-			loop = -1;
-		}
-	}
+	if (control < 0)
+		skip("this kernel has no loop devices");
+	nr = ioctl(control, LOOP_CTL_GET_FREE);
+	require(nr >= 0, "no free loop device: %s", strerror(errno));
 	close(control);
+	snprintf(dev, dev_size, "/dev/loop%d", nr);
+	loop = open(dev, O_RDWR);
+	require(loop >= 0 && !ioctl(loop, LOOP_CONFIGURE, &config),
+		"cannot use %s: %s", dev, strerror(errno));
 	return loop;
 }
 
@@ -230,15 +241,14 @@ static int loop_attach(int fd, char *dev, size_t dev_size)
 static int loop_make(const char *name, size_t size, char *dev, size_t dev_size)
 {
 	char file[160];
-	int fd, loop = -1;
+	int fd, loop;
 
 	mount_virtual("ramfs", "ram", NULL);
 	snprintf(file, sizeof(file), "%s/ram/%s", base, name);
 	fd = open(file, O_RDWR | O_CREAT | O_TRUNC, 0600);
-	if (fd < 0)
-		return -1;
-	if (!ftruncate(fd, size))
-		loop = loop_attach(fd, dev, dev_size);
+	require(fd >= 0 && !ftruncate(fd, size), "cannot make %s: %s", file,
+		strerror(errno));
+	loop = loop_attach(fd, dev, dev_size);
 	close(fd);
 	return loop;
 }
@@ -270,14 +280,12 @@ static void mount_disk(const char *type, size_t size, const char *force)
 	if (is_mounted(type))
 		return;
 	loop = loop_make(type, size, dev, sizeof(dev));
-	if (loop < 0)
-		skip("no loop device");
 	snprintf(program, sizeof(program), "mkfs.%s", type);
 	code = run_program(mkfs);
 	if (code == 127)
 		skip("%s is not installed", program);
-	if (code || mount(dev, in_base(type), type, 0, NULL))
-		skip("cannot make or mount %s (%d)", type, code);
+	require(!code, "%s failed: %d", program, code);
+	mount_at(dev, type, type, NULL);
 	close(loop);
 }
 
@@ -338,8 +346,6 @@ void frozen_device(int *dev, int *thaw)
 		"no file for a loop device");
 	first = loop_attach(fd, loop, sizeof(loop));
 	close(fd);
-	if (first < 0)
-		skip("no loop device");
 	*dev = open(loop, O_RDWR | O_DIRECT);
 	/* The device goes with its last user. */
 	close(first);
@@ -381,20 +387,21 @@ void swap_on(void)
 	uint32_t info[3] = { 1, SWAP_SIZE / PAGE - 1, 0 };
 	int loop;
 
+	if (access("/proc/swaps", F_OK))
+		skip("this kernel cannot swap");
 	/* A test before this one has done it. */
 	if (!file_read("/proc/swaps", line, sizeof(line)) &&
 	    strstr(line, "/dev/loop"))
 		return;
 	loop = loop_make("swap", SWAP_SIZE, dev, sizeof(dev));
-	if (loop < 0)
-		skip("no loop device");
 	memset(header, 0, sizeof(header));
 	memcpy(header + 1024, info, sizeof(info));
 	memcpy(header + PAGE - strlen(SWAP_MAGIC), SWAP_MAGIC,
 	       strlen(SWAP_MAGIC));
-	if (pwrite(loop, header, sizeof(header), 0) != sizeof(header) ||
-	    fsync(loop) || swapon(dev, 0))
-		skip("cannot swap to a loop device: %s", strerror(errno));
+	require(pwrite(loop, header, sizeof(header), 0) == sizeof(header) &&
+		!fsync(loop), "cannot write to %s: %s", dev, strerror(errno));
+	if (swapon(dev, 0))
+		die("cannot swap to a loop device: %s", strerror(errno));
 	close(loop);
 }
 

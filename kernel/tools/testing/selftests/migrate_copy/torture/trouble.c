@@ -30,14 +30,12 @@ static const struct {
 } injections[] = {
 	{ FAULT_SLAB, "/sys/kernel/debug/failslab", 3 },
 	{ FAULT_PAGE_ALLOC, "/sys/kernel/debug/fail_page_alloc", 3, 16 },
-	{ FAULT_COPY, WINDOWS_DIR "/fail_copy", 1 },
+	{ FAULT_COPY, TEST_DIR "/fail_copy", 1 },
 	{ FAULT_DMA_TRANSFER, SOFTDMA_DIR "/fail_transfer", 5 },
 	{ FAULT_DMA_DELAY, SOFTDMA_DIR "/fail_delay", 1 },
-	{ FAULT_DMA_DROP, SOFTDMA_DIR "/fail_drop", 1 },
 	{ FAULT_DMA_DUPLICATE, SOFTDMA_DIR "/fail_duplicate", 5 },
 	{ FAULT_DMA_PREP, SOFTDMA_DIR "/fail_prep", 5 },
 	{ FAULT_DMA_SUBMIT, SOFTDMA_DIR "/fail_submit", 5 },
-	{ FAULT_DMA_TERMINATE, SOFTDMA_DIR "/fail_terminate", 5 },
 	{ FAULT_DMA_DEVICE, SOFTDMA_DIR "/fail_device", 1 },
 };
 
@@ -51,24 +49,18 @@ static void random_knob(void)
 		{ KNOB_DIR "/max_helpers", "0", "1", "3", "3" },
 		{ KNOB_DIR "/placement", "spread", "fill", "spread", "fill" },
 		{ KNOB_DIR "/priority", "normal", "high", "normal", "high" },
-		{ KNOB_DIR "/parallel_batches", "0", "1", "1", "1" },
-		{ KNOB_DIR "/min_helper_kb", "0", "auto", "64", "1024" },
-		{ KNOB_DIR "/chunk_kb", "4", "16", "128", "2048" },
-		{ KNOB_DIR "/batch_pages", "512", "1024", "4096", "32768" },
+		{ TEST_DIR "/parallel_batches", "0", "1", "1", "1" },
+		{ TEST_DIR "/chunk_kb", "4", "16", "128", "2048" },
+		{ TEST_DIR "/batch_pages", "512", "1024", "4096", "32768" },
 		{ KNOB_DIR "/reasons", "all", "none", "demotion damon", "all" },
 		{ KNOB_DIR "/non_temporal", "never", "far", "always", "demotion" },
 		{ MT_PAGE_COPY, "0", "1", "2", "1" },
-		{ KNOB_DIR "/costs/calibrate", "1", "1", "1", "1" },
-		{ DCBM_PARAM_DIR "/depth", "1", "2", "3", "4" },
-		{ DCBM_PARAM_DIR "/poll", "none", "any", "softdma", "softdma.0" },
-		{ DCBM_PARAM_DIR "/near_only", "0", "1", "1", "1" },
-		{ DCBM_PARAM_DIR "/reason_mask", "0", "0x10", "0xfff", "0xfff" },
+		{ DCBM_PARAM_DIR "/nr_dma_chan", "0", "1", "4", "4" },
+		{ DCBM_PARAM_DIR "/devices", "any", "any", "softdma", "softdma.0" },
 	};
 	static const char * const engine_knobs[][5] = {
 		{ "/offloading", "0", "1", "1", "1" },
-		{ "/exclusive", "0", "1", "0", "1" },
-		{ "/min_kb", "0", "0", "64", "1024" },
-		{ "/channels", "0", "1", "4", "4" },
+		{ "/reasons", "all", "none", "demotion", "all" },
 		{ "/threads", "0", "1", "2", "2" },
 		{ "/timeout_ms", "20", "40", "100", "1000" },
 	};
@@ -217,10 +209,10 @@ void injections_all(bool on)
 		injection_count(i);
 		injection_set(i, on ? injections[i].percent : 0);
 	}
-	file_write(WINDOWS_DIR "/stretch", on ?
+	file_write(TEST_DIR "/stretch", on ?
 		   "isolated unmapped flushed checked copying helping copied switching remapping" :
 		   NO_NAMES);
-	file_write(WINDOWS_DIR "/stretch_us", on ? "300" : "0");
+	file_write(TEST_DIR "/stretch_us", on ? "300" : "0");
 }
 
 static void injections_off_dma(void)
@@ -243,15 +235,13 @@ void engines_load(void)
 	if (softdma_path)
 		module_load(softdma_path, "channels=4 seg_kb=64 coalesce=1");
 	if (dcbm_path)
-		module_load(dcbm_path, "terminate=softdma");
+		module_load(dcbm_path, "");
 	if (mtcopy_path)
 		module_load(mtcopy_path, "");
-	file_write(ENGINES_DIR "/dcbm/channels", "4");
+	file_write(DCBM_PARAM_DIR "/nr_dma_chan", "4");
 	file_write(ENGINES_DIR "/dcbm/timeout_ms", "40");
-	file_write(ENGINES_DIR "/dcbm/min_kb", "0");
 	file_write(ENGINES_DIR "/dcbm/offloading", "1");
 	file_write(ENGINES_DIR "/mtcopy/threads", "2");
-	file_write(ENGINES_DIR "/mtcopy/min_kb", "0");
 	file_write(ENGINES_DIR "/mtcopy/offloading", "1");
 	file_write("/sys/module/softdma/parameters/delay_ms", "100");
 }
@@ -315,7 +305,7 @@ static void engines_cycle(void)
 static void channels_revive(void)
 {
 	file_write(SOFTDMA_DIR "/revive", "1");
-	file_write(ENGINES_DIR "/dcbm/channels", "4");
+	file_write(DCBM_PARAM_DIR "/nr_dma_chan", "4");
 }
 
 /* What is refused for the moment, as during a suspend, is tried again. */
@@ -769,7 +759,7 @@ static bool available[NR_FAULTS];
 void find_available(void)
 {
 	static const char * const needs[NR_FAULTS] = {
-		[FAULT_STRETCH]		= WINDOWS_DIR "/stretch",
+		[FAULT_STRETCH]		= TEST_DIR "/stretch",
 		[FAULT_CPU_OFFLINE]	= "/sys/devices/system/cpu/cpu1/online",
 		[FAULT_MEMORY_OFFLINE]	= "/sys/devices/system/memory",
 		[FAULT_ENGINE_UNLOAD]	= "/sys/module/dcbm",

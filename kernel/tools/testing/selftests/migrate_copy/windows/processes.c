@@ -243,17 +243,15 @@ void act_cpu_offline(struct scene *s)
 void act_knobs(struct scene *s)
 {
 	static const char * const words[][2] = {
-		{ "enabled", "0" }, { "enabled", "1" },
-		{ "max_helpers", "0" }, { "max_helpers", "3" },
-		{ "chunk_kb", "2048" }, { "parallel_batches", "0" },
-		{ "enabled", "0" },
+		{ KNOB_DIR "/enabled", "0" }, { KNOB_DIR "/enabled", "1" },
+		{ KNOB_DIR "/max_helpers", "0" }, { KNOB_DIR "/max_helpers", "3" },
+		{ TEST_DIR "/chunk_kb", "2048" },
+		{ TEST_DIR "/parallel_batches", "0" },
+		{ KNOB_DIR "/enabled", "0" },
 	};
-	char path[128];
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(words); i++) {
-		snprintf(path, sizeof(path), KNOB_DIR "/%s", words[i][0]);
-		require(!file_write(path, words[i][1]), "no knob %s", path);
-	}
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		require(!file_write(words[i][0], words[i][1]), "no knob %s", words[i][0]);
 	act_store(s);
 }

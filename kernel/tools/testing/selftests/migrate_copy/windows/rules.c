@@ -100,30 +100,29 @@ static void test_late(void)
 	};
 	struct scene s = { 0 };
 	struct region others;
-	uint64_t lost = dma_count("lost"), live;
+	uint64_t lost = stat_read("engine_lost");
 	double end = now() + AFTER_MS / 1e3;
 
 	mode_enter(MODE_BATCH);
+	engine_alone(true);
 	scene_make(&s, &base);
 	/* Again: a channel that was late is given up. */
 	do {
 		require(now() < end, "there is no channel");
-		engine_knob("dcbm", "channels", 0);
-		engine_knob("dcbm", "channels", 1);
-		require(!file_read_number(ENGINES_DIR "/dcbm/channels",
-					  &live), "cannot read channels");
-	} while (!live);
+		engine_knob("dcbm", "nr_dma_chan", 0);
+		engine_knob("dcbm", "nr_dma_chan", 1);
+	} while (!dcbm_channels());
 	engine_knob("dcbm", "timeout_ms", LATE_TIMEOUT_MS);
 	require(!file_write(SOFTDMA_GOES_ON "/times", "-1"),
 		"cannot make DMA go on");
 	softdma_set(SOFTDMA_GOES_ON "/probability", 100);
 	dma_close(LATE_MS);
 	move_all(&s, s.to);
-	require(dma_count("lost") > lost, "DMA was not late");
+	require(stat_read("engine_lost") > lost, "DMA was not late");
 	pattern_fill(s.r.map, s.r.size, OTHER_SEED(&s), 0, 0);
 	s.written = s.r.size;
 	region_make(&others, &kind, s.to, false);
-	require(dma_count("quarantined"), "DMA was not late enough");
+	require(engine_quarantined(), "DMA was not late enough");
 	dma_open();
 	require(dma_ends(), "DMA never ends");
 	check_content(&s);

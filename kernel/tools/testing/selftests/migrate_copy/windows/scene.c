@@ -20,7 +20,6 @@
 
 #define SOFTDMA_FAULT	SOFTDMA_DIR "/fail_delay"
 #define SOFTDMA_DELAY	"/sys/module/softdma/parameters/delay_ms"
-#define DCBM_STATS	ENGINES_DIR "/dcbm/stats"
 
 const char * const window_names[NR_WINDOWS] = {
 	"unmapped", "flushed", "checked", "copying", "copied", "switching",
@@ -73,7 +72,7 @@ void control(const char *name, const char *text)
 	char path[128];
 	int err;
 
-	snprintf(path, sizeof(path), WINDOWS_DIR "/%s", name);
+	snprintf(path, sizeof(path), TEST_DIR "/%s", name);
 	err = file_write(path, text);
 	require(!err, "cannot write %s to %s: %s", text, path, strerror(-err));
 }
@@ -88,16 +87,15 @@ static void control_number(const char *name, uint64_t value)
 
 uint64_t window_count(const char *name)
 {
-	return file_count(WINDOWS_DIR "/counts", name);
+	return file_count(TEST_DIR "/counts", name);
 }
 
 /* Wait until DMA that was late has come to its end; false if it does not. */
 bool dma_ends(void)
 {
 	double end = now() + AFTER_MS / 1e3;
-	uint64_t left;
 
-	while (!file_read_number(DCBM_STATS "/quarantined", &left) && left) {
+	while (engine_quarantined()) {
 		if (now() >= end)
 			return false;
 		usleep(10000);
@@ -122,11 +120,11 @@ void all_right_again(void)
 
 	if (file_exists(SOFTDMA_DELAY))
 		dma_right_again();
-	file_write(WINDOWS_DIR "/broken", "\n");
-	file_write(WINDOWS_DIR "/gate", "open");
-	file_write(WINDOWS_DIR "/fail_copy/probability", "0");
-	file_write(WINDOWS_DIR "/fail_copy/times", "1");
-	file_write(WINDOWS_DIR "/skip", "0");
+	file_write(TEST_DIR "/broken", "\n");
+	file_write(TEST_DIR "/gate", "open");
+	file_write(TEST_DIR "/fail_copy/probability", "0");
+	file_write(TEST_DIR "/fail_copy/times", "1");
+	file_write(TEST_DIR "/skip", "0");
 	file_write(CGROUP "/test/cgroup.freeze", "0");
 	file_write(CGROUP "/test/memory.max", "max");
 	for (cpu = 1; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++)
@@ -138,16 +136,6 @@ void softdma_set(const char *path, uint64_t value)
 	int err = file_write_number(path, value);
 
 	require(!err, "cannot write to %s: %s", path, strerror(-err));
-}
-
-uint64_t dma_count(const char *name)
-{
-	uint64_t value;
-	char path[128];
-
-	snprintf(path, sizeof(path), DCBM_STATS "/%s", name);
-	require(!file_read_number(path, &value), "cannot read %s", path);
-	return value;
 }
 
 /*
@@ -172,7 +160,7 @@ static int dma_wait(uint64_t chunks)
 {
 	double end = now() + GATE_MS / 1e3;
 
-	while (dma_count("chunks") == chunks) {
+	while (window_count("engine_chunks") == chunks) {
 		if (now() >= end)
 			return -ETIMEDOUT;
 		usleep(1000);
@@ -200,7 +188,7 @@ int gate_wait(char *who, size_t size)
 
 	/* Each attempt lasts until the gate would open by itself. */
 	do {
-		err = file_read(WINDOWS_DIR "/gate", who, size);
+		err = file_read(TEST_DIR "/gate", who, size);
 	} while (err == -ETIMEDOUT && now() < end);
 	return err;
 }
@@ -371,12 +359,11 @@ void scene_make(struct scene *s, const struct kind *kind)
  * struct counts - What shows whether somebody stood in the window
  * @timeouts: gates that opened by themselves
  * @jobs: what DMA has been asked to copy
- * @chunks: what DMA has copied, and of that
- * @bytes: so much
+ * @chunks: what DMA has copied
  * @trouble: chunks that DMA has not
  */
 struct counts {
-	uint64_t timeouts, jobs, chunks, bytes, trouble;
+	uint64_t timeouts, jobs, chunks, trouble;
 };
 
 static struct counts counts_now(const struct scene *s)
@@ -384,11 +371,10 @@ static struct counts counts_now(const struct scene *s)
 	struct counts c = { .timeouts = window_count("gate_timeouts") };
 
 	if (BIT(s->window) & W_DMA) {
-		c.jobs = dma_count("jobs");
-		c.chunks = dma_count("chunks");
-		c.bytes = dma_count("bytes");
-		c.trouble = dma_count("failed") + dma_count("timeouts") +
-			    dma_count("lost");
+		c.jobs = window_count("engine_jobs");
+		c.chunks = window_count("engine_chunks");
+		c.trouble = stat_read("engine_failed") + stat_read("engine_late") +
+			    stat_read("engine_lost");
 	}
 	return c;
 }
@@ -397,10 +383,12 @@ static void window_close(const struct scene *s)
 {
 	unsigned int ms = s->act->too_long ? STAND_MS : GATE_MS;
 
-	if (BIT(s->window) & W_DMA)
+	if (BIT(s->window) & W_DMA) {
+		engine_alone(true);
 		dma_close(ms);
-	else
+	} else {
 		gate_close(window_names[s->window], s->mover ?: getpid(), ms);
+	}
 }
 
 static void window_wait(struct scene *s, const struct counts *before)
@@ -411,7 +399,7 @@ static void window_wait(struct scene *s, const struct counts *before)
 		snprintf(s->where, sizeof(s->where), "dma 0 " DMA_CPU);
 		err = dma_wait(before->chunks);
 		/* Somebody else's memory may move, too. */
-		s->unlucky = dma_count("jobs") != before->jobs + 1;
+		s->unlucky = window_count("engine_jobs") != before->jobs + 1;
 	} else {
 		err = gate_wait(s->where, sizeof(s->where));
 	}
@@ -422,7 +410,7 @@ static void window_open(const struct scene *s, const struct counts *before)
 {
 	if (BIT(s->window) & W_DMA) {
 		require(s->act->too_long || s->unlucky ||
-			dma_count("chunks") == before->chunks + 1,
+			window_count("engine_chunks") == before->chunks + 1,
 			"DMA did not wait until the end");
 		dma_open();
 	} else {
@@ -438,7 +426,7 @@ static void check_stood(const struct scene *s, const struct counts *before)
 		"it did not stand in the window until the end");
 	if (!(BIT(s->window) & W_DMA))
 		return;
-	require(after.bytes > before->bytes + DMA_CHUNK,
+	require(after.chunks > before->chunks + 1,
 		"DMA has not copied the rest");
 	require(after.trouble == before->trouble, "DMA has failed");
 }

@@ -215,7 +215,6 @@ uint64_t window_count(const char *name);
 bool dma_ends(void);
 void all_right_again(void);
 void softdma_set(const char *path, uint64_t value);
-uint64_t dma_count(const char *name);
 void dma_close(unsigned int ms);
 void dma_open(void);
 void gate_close(const char *window, pid_t pid, unsigned int ms);
