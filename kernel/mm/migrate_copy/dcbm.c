@@ -349,6 +349,7 @@ static int dcbm_hand_over(struct dcbm_chan *dchan, unsigned int nr)
 
 /* Submit the next range. Returns false if there is nothing to do, or no descriptor for it. */
 static bool dcbm_submit(struct dcbm_chan *dchan)
+	__must_hold(&dchan->lock)
 {
 	unsigned int nr = dchan->submitted;
 	int err;
