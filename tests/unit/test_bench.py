@@ -160,7 +160,7 @@ class Model:
     def help(self, line: dict[str, Any], moved: int) -> dict[str, int]:
         """Helpers do a quarter of the work; channels do all of the copying."""
         if line["knobs"].get("non_temporal"):
-            return {"migrate_copy.bytes_caller": moved, "migrate_copy.bytes_nontemporal": moved}
+            return {"migrate_copy.bytes_caller": moved}
         if line["knobs"].get("engines/dcbm/offloading"):
             return {"migrate_copy.bytes_engines": moved}
         return {"migrate_copy.helper_ns": moved // 8} if "max_helpers" in line["knobs"] else {}
@@ -336,9 +336,7 @@ def test_non_temporal_reads_before_and_after_moves() -> None:
     counted = [(row, READS.of(row)) for row in results.rows]
     assert all(reads and reads.moves == len(row.gbps) for row, reads in counted)
     shares = {
-        (row.method, *row.settings.values()): (
-            row.counters.get("migrate_copy.bytes_nontemporal", 0) > 0
-        )
+        (row.method, *row.settings.values()): (row.counters.get("migrate_copy.bytes_caller", 0) > 0)
         for row in results.rows
     }
     assert shares == {

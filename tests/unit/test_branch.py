@@ -538,9 +538,9 @@ def test_a_version_before_that_cannot_be_is_refused(
         (["--out", "x", "-v", "0"], "a number from 1 on"),
         (["--out", "x", "-v", "2"], "--since"),
         (["--out", "x", "--base-commit", "7.3"], "40 digits"),
-        (["--branch", "x", "--part", "mlock"], "leave out --part"),
+        (["--branch", "x", "--part", "batches"], "leave out --part"),
         (["--out", "x", "--base", "6.12"], "give --branch DIR"),
-        (["--check", "--base", "6.12", "--part", "mlock"], "not in parts"),
+        (["--check", "--base", "6.12", "--part", "batches"], "not in parts"),
     ],
 )
 def test_options_that_do_not_fit(

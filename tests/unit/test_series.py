@@ -103,7 +103,8 @@ def test_every_patch_has_a_message_and_something_to_change() -> None:
     assert {path.stem for path in (REPO / "series/later").iterdir()} <= names
     assert compose.message(pieces, series.COMBINED)
     texts = {path.stem for path in (REPO / "series").glob("*.txt")}
-    assert texts == {*names, "cover", series.COMBINED}
+    covers = {f"cover-{part}" for part in pieces.parts}
+    assert texts - covers == {*names, "cover", series.COMBINED}
 
 
 def test_a_base_has_hunks_of_patches_or_of_all_together() -> None:
@@ -232,6 +233,15 @@ def test_a_message_needs_somebody_who_signs_it(
     (tmp_path / "series/2.txt").write_text("mm: 2\n\nWhy.\n")
     with pytest.raises(PagehaulError, match="who has signed it off"):
         composed(small, content, tmp_path)
+
+
+def test_what_is_sent_first_has_a_cover_letter_of_its_own(
+    small: Path, content: Content, tmp_path: Path
+) -> None:
+    found = composed(small, content, tmp_path)
+    (tmp_path / "series/cover-share.txt").write_text("mm: a beginning\n\nWhat it does.\n")
+    written = mails.write(small, found, ["1", "2"], tmp_path / "out")
+    assert "Subject: [PATCH 0/2] mm: a beginning\n" in written[0].read_text()
 
 
 def test_the_series_is_written_as_mails(small: Path, content: Content, tmp_path: Path) -> None:

@@ -432,13 +432,13 @@ def test_all_touches_are_kept(
 @pytest.mark.parametrize(
     ("forced", "plain", "bad"),
     [
-        ({"helpers_woken": 9}, {}, []),
+        ({"requests": 9}, {}, []),
         # Nobody was idle.
-        ({"alone_busy": 9}, {"helpers_woken": 0}, []),
+        ({"requests": 9, "alone": 9}, {"requests": 0}, []),
         ({}, {}, ["help with little can be forced"]),
-        ({"helpers_woken": 9}, {"helpers_woken": 9}, ["settings are put back after a cell"]),
-        ({"helpers_woken": 9}, {"alone_busy": 1}, ["settings are put back after a cell"]),
-        ({"helpers_woken": 9}, None, ["help with little, forced and not"]),
+        ({"requests": 9}, {"requests": 9}, ["settings are put back after a cell"]),
+        ({"requests": 9}, {"requests": 1, "alone": 1}, ["settings are put back after a cell"]),
+        ({"requests": 9}, None, ["help with little, forced and not"]),
     ],
 )
 def test_help_is_forced_where_that_is_set(

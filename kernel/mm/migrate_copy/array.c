@@ -350,7 +350,8 @@ static void array_go_ahead(struct migrate_array *array, unsigned long first)
 	pieces->mode = MIGRATE_SYNC;
 	pieces->reason = MR_SYSCALL;
 	pieces->begun = &array->begun;
-	migrate_pieces_run(pieces, array->nr, (unsigned long)array->nr * array->unit);
+	if (migrate_pieces_run(pieces, array->nr, (unsigned long)array->nr * array->unit))
+		putback_movable_pages(&pieces->left);
 }
 
 /**

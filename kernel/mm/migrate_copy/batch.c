@@ -112,23 +112,19 @@ static bool batch_unpinned(const struct folio *src)
 	return true;
 }
 
-/* Can the folio be copied here? If not, count the reason. */
+/* Can the folio be copied here? */
 static bool batch_takes(struct folio *src)
 {
 	struct address_space *mapping;
 
-	if (unlikely(page_has_movable_ops(&src->page))) {
-		count_vm_event(MIGRATE_COPY_FALLBACK_MOVABLE);
+	if (unlikely(page_has_movable_ops(&src->page)))
 		return false;
-	}
 
 	/* Most folios are anonymous: spare them the call. */
 	if (!folio_test_anon(src) || folio_test_swapcache(src)) {
 		mapping = folio_mapping(src);
-		if (mapping && !batch_takes_mapping(mapping)) {
-			count_vm_event(MIGRATE_COPY_FALLBACK_MAPPING);
+		if (mapping && !batch_takes_mapping(mapping))
 			return false;
-		}
 	}
 
 	return batch_unpinned(src);
@@ -170,10 +166,7 @@ static int batch_most_helpers(const struct migrate_copy_set *set)
 	/* Helpers stay from one copy to the next: only the first must pay off. */
 	if (!set->aid->team->started)
 		most = migrate_copy_helpers_for(0, set->pages, most);
-	if (most)
-		return most;
-	count_vm_event(MIGRATE_COPY_ALONE_SMALL);
-	return -1;
+	return most ?: -1;
 }
 
 static unsigned long batch_copy_shared(struct migrate_copy_set *set,
@@ -191,15 +184,15 @@ static unsigned long batch_copy_shared(struct migrate_copy_set *set,
 						 set->aid->team, max_helpers);
 	else
 		woken = migrate_copy_job_run(&job, set->aid->team, nid, max_helpers);
-	if (max_helpers && !woken && !atomic_long_read(&job.helper_pages))
-		count_vm_event(MIGRATE_COPY_ALONE_BUSY);
+	if (max_helpers) {
+		count_vm_event(MIGRATE_COPY_REQUESTS);
+		if (!woken && !atomic_long_read(&job.helper_pages))
+			count_vm_event(MIGRATE_COPY_ALONE);
+	}
 	set->helper_pages_done += atomic_long_read(&job.helper_pages);
 	set->engine_pages_done += job.engine_pages;
 	/* Nobody has copied what was lost. */
 	set->pages -= job.lost_pages;
-
-	count_vm_event(MIGRATE_COPY_JOBS);
-	count_vm_events(MIGRATE_COPY_HELPERS_WOKEN, woken);
 	return job.failed;
 }
 
@@ -208,7 +201,6 @@ static unsigned long batch_copy_set(struct migrate_copy_set *set)
 {
 	int nid = folio_nid(set->pairs[0].dst);
 	bool nontemporal = migrate_copy_is_nontemporal(set->reason, nid);
-	unsigned long by_engines = set->engine_pages_done;
 	int max_helpers = batch_most_helpers(set);
 	unsigned long failed;
 
@@ -219,13 +211,8 @@ static unsigned long batch_copy_set(struct migrate_copy_set *set)
 	else
 		failed = batch_copy_alone(set);
 
-	by_engines = set->engine_pages_done - by_engines;
-	if (nontemporal)
-		count_vm_events(MIGRATE_COPY_BYTES_NONTEMPORAL,
-				(set->pages - by_engines) * PAGE_SIZE);
 	set->folios_done += set->nr - hweight_long(failed);
 	set->pages_done += set->pages;
-	count_vm_events(MIGRATE_COPY_FALLBACK_FAILED, hweight_long(failed));
 	return failed;
 }
 
@@ -259,7 +246,6 @@ static void batch_account(const struct migrate_copy_set *set)
 	unsigned long alone = set->pages_done - set->helper_pages_done -
 			      set->engine_pages_done;
 
-	count_vm_event(MIGRATE_COPY_BATCHES);
 	count_vm_events(MIGRATE_COPY_FOLIOS, set->folios_done);
 	count_vm_events(MIGRATE_COPY_BYTES_CALLER, alone * PAGE_SIZE);
 	count_vm_events(MIGRATE_COPY_BYTES_HELPERS,
@@ -395,16 +381,4 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 	failed = batch_copy_set(&set);
 	batch_account(&set);
 	return !failed;
-}
-
-/**
- * migrate_copy_count_void() - Count a copy that was not published.
- *
- * Called when a copied folio is not moved in the same pass: its copy is void.
- *
- * Context: Any.
- */
-void migrate_copy_count_void(void)
-{
-	count_vm_event(MIGRATE_COPY_FALLBACK_VOID);
 }

@@ -18,7 +18,6 @@ struct migrate_list {
 	spinlock_t lock;		/* Protects what follows */
 	struct list_head *from;		/* Folios not taken yet */
 	unsigned long nr_left;		/* Base pages in it, as far as known */
-	struct list_head left;		/* Folios that could not be migrated */
 	struct migrate_pieces pieces;
 };
 
@@ -43,17 +42,6 @@ static bool list_isolate(struct migrate_pieces *pieces,
 	list->nr_left -= min(list->nr_left, nr_pages);
 	spin_unlock(&list->lock);
 	return nr_pages;
-}
-
-static void list_done(struct migrate_pieces *pieces,
-		      struct migrate_piece *piece)
-{
-	struct migrate_list *list =
-		container_of(pieces, struct migrate_list, pieces);
-
-	spin_lock(&list->lock);
-	list_splice_tail_init(&piece->folios, &list->left);
-	spin_unlock(&list->lock);
 }
 
 /**
@@ -95,15 +83,14 @@ void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 
 	spin_lock_init(&list.lock);
 	list.from = from;
-	INIT_LIST_HEAD(&list.left);
 	list.pieces.isolate = list_isolate;
-	list.pieces.done = list_done;
+	list.pieces.done = NULL;
 	list.pieces.get_new_folio = get_new_folio;
 	list.pieces.private = private;
 	list.pieces.mode = mode;
 	list.pieces.reason = reason;
 	list.pieces.asked = asked;
 	list.pieces.begun = begun;
-	migrate_pieces_run(&list.pieces, nr_folios, min(list.nr_left, nr_enough));
-	list_splice(&list.left, from);
+	if (migrate_pieces_run(&list.pieces, nr_folios, min(list.nr_left, nr_enough)))
+		list_splice(&list.pieces.left, from);
 }

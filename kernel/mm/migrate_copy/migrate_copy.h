@@ -114,7 +114,6 @@ void migrate_copy_batch(struct list_head *src_folios, struct list_head *dst_foli
 			int reason, const struct migrate_aid *aid);
 bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 			  const struct migrate_aid *aid);
-void migrate_copy_count_void(void);
 unsigned int migrate_copy_team_size(int reason, unsigned int asked);
 void migrate_copy_team_start(struct migrate_copy_team *team,
 			     bool (*next_batch)(struct migrate_copy_team *team),

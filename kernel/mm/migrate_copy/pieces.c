@@ -8,6 +8,7 @@
  * processes the remainder as usual, alone and in order, so errors and the
  * status of each page are the same as with one CPU.
  */
+#include <linux/cgroup.h>
 #include <linux/cleanup.h>
 #include <linux/migrate.h>
 #include <linux/sched.h>
@@ -142,7 +143,7 @@ static bool pieces_try(struct migrate_pieces *pieces, struct migrate_piece *piec
 		if (helper && list_empty(&split_folios) &&
 		    !migrate_copy_may_help(&pieces->team.work) &&
 		    pieces_hand_on(pieces, piece, &pieces->rest)) {
-			count_vm_event(MIGRATE_COPY_TEAM_RESTS);
+			count_vm_event(MIGRATE_COPY_RESTS);
 			break;
 		}
 		pieces_make_way();
@@ -162,7 +163,7 @@ static bool pieces_next(struct migrate_pieces *pieces, bool helper)
 	struct migrate_pages_stats *sum = pieces->begun, stats = {};
 	struct migrate_piece piece = {};
 	struct list_head *folios = &piece.folios;
-	bool no_memory = false, left;
+	bool no_memory = false;
 
 	INIT_LIST_HEAD(folios);
 	INIT_LIST_HEAD(&piece.failed);
@@ -176,12 +177,11 @@ static bool pieces_next(struct migrate_pieces *pieces, bool helper)
 	if (!READ_ONCE(pieces->no_memory))
 		no_memory = !pieces_try(pieces, &piece, &stats, helper);
 	list_splice(&piece.failed, folios);
-	left = !list_empty(folios);
 	if (pieces->done)
 		pieces->done(pieces, &piece);
-	putback_movable_pages(folios);
 
 	spin_lock(&pieces->lock);
+	list_splice_tail(folios, &pieces->left);
 	sum->nr_succeeded += stats.nr_succeeded;
 	if (helper)
 		pieces->helper_pages += stats.nr_succeeded;
@@ -190,8 +190,6 @@ static bool pieces_next(struct migrate_pieces *pieces, bool helper)
 	sum->nr_split += stats.nr_split;
 	/* Other failures are tried again by the call, and counted then. */
 	sum->nr_thp_failed += stats.nr_thp_split;
-	if (left || no_memory)
-		WRITE_ONCE(pieces->left, true);
 	if (no_memory)
 		WRITE_ONCE(pieces->no_memory, true);
 	spin_unlock(&pieces->lock);
@@ -228,6 +226,17 @@ static int pieces_target_nid(const struct migrate_pieces *pieces)
 	return ((struct migration_target_control *)pieces->private)->nid;
 }
 
+/* The id of the cgroup that is charged, as in bpf_get_current_cgroup_id(). */
+static u64 pieces_cgroup(void)
+{
+#ifdef CONFIG_CGROUPS
+	guard(rcu)();
+	return cgroup_id(task_dfl_cgroup(current));
+#else
+	return 0;
+#endif
+}
+
 /**
  * migrate_pieces_run() - Migrate what is possible, on as many CPUs as pay off.
  * @pieces: The request; the caller has set all members not private to pieces.c.
@@ -237,26 +246,27 @@ static int pieces_target_nid(const struct migrate_pieces *pieces)
  * Context: Process context, may sleep; no mmap_lock held. The helpers' changes
  * are visible on return.
  * Return: false if nothing has been done because helpers are not allowed or do
- * not pay off. Otherwise true, and @pieces->left tells whether folios are left.
+ * not pay off. Otherwise true, and folios may be in @pieces->left.
  */
 bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
 			unsigned long nr_pages)
 {
 	unsigned int most = migrate_pieces_helpers(pieces->reason, pieces->asked, nr_pages);
 	unsigned int max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages, most);
-	int before;
+	unsigned long moved;
 	u64 since = trace_migrate_copy_request_enabled() ? local_clock() : 0;
 
 	if (!max_helpers)
 		return false;
 
-	pieces->left = false;
+	pieces->missed = false;
 	pieces->no_memory = false;
 	pieces->helper_pages = 0;
 	spin_lock_init(&pieces->lock);
+	INIT_LIST_HEAD(&pieces->left);
 	INIT_LIST_HEAD(&pieces->rest.folios);
 	INIT_LIST_HEAD(&pieces->rest.failed);
-	before = pieces->begun->nr_succeeded;
+	moved = pieces->begun->nr_succeeded;
 	/* The first helpers may read this before all have been asked. */
 	pieces->nr_cpus = most + 1;
 	migrate_copy_team_start(&pieces->team, pieces_help, pieces_target_nid(pieces),
@@ -275,8 +285,13 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
 	while (pieces_next(pieces, false))
 		;
 	migrate_copy_team_end(&pieces->team);
-	trace_migrate_copy_request(pieces->reason,
-				   pieces->begun->nr_succeeded - before,
+	moved = pieces->begun->nr_succeeded - moved;
+	count_vm_event(MIGRATE_COPY_REQUESTS);
+	if (!pieces->team.work.nr_cpus)
+		count_vm_event(MIGRATE_COPY_ALONE);
+	count_vm_events(MIGRATE_COPY_PAGES_CALLER, moved - pieces->helper_pages);
+	count_vm_events(MIGRATE_COPY_PAGES_HELPERS, pieces->helper_pages);
+	trace_migrate_copy_request(pieces->reason, pieces_cgroup(), pieces->team.nid, moved,
 				   pieces->helper_pages,
 				   pieces->team.work.nr_cpus,
 				   atomic64_read(&pieces->team.work.helper_ns),

@@ -68,18 +68,19 @@ struct migrate_piece {
  * @isolate: Takes the next piece and isolates its folios; called by several
  *	CPUs at the same time. Returns false if there is none.
  * @done: Called after a piece has been migrated, except for the folios it still
- *	holds; may take these, the others are put back. May be NULL.
+ *	holds. May be NULL.
  * @get_new_folio: As for migrate_pages(); any CPU may call it.
  * @private: As for migrate_pages().
  * @mode: As for migrate_pages(), without flags.
  * @reason: As for migrate_pages().
  * @asked: MIGRATE_MT, MIGRATE_HIGHPRI.
  * @nr_cpus: The number of CPUs, including the caller's.
- * @left: Whether part of the request is left to the caller.
+ * @missed: Whether there are folios that could not be isolated.
  * @begun: Statistics of the request, which earlier parts may have begun.
  * @team: The helpers.
  * @no_memory: An allocation has failed: no more pieces are isolated.
  * @lock: Protects @begun and what follows.
+ * @left: Isolated folios that could not be migrated, for the caller to take.
  * @rest: The rest of the piece of a helper that made way; no folios if none.
  * @helper_pages: Base pages migrated by helpers.
  *
@@ -96,13 +97,14 @@ struct migrate_pieces {
 	enum migrate_reason reason;
 	unsigned int asked;
 	int nr_cpus;
-	bool left;
+	bool missed;
 	struct migrate_pages_stats *begun;
 
 	/* Private to pieces.c: */
 	struct migrate_copy_team team;
 	bool no_memory;
 	spinlock_t lock;	/* Protects begun and what follows */
+	struct list_head left;
 	struct migrate_piece rest;
 	unsigned long helper_pages;
 };
@@ -189,7 +191,8 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
 			unsigned long nr_pages);
 bool migrate_range_claim(struct migrate_range *range,
 			 struct migrate_piece *piece);
-bool migrate_range_run(struct migrate_range *range, unsigned long start, unsigned long end);
+bool migrate_range_run(struct migrate_range *range, unsigned long start,
+		       unsigned long end, struct list_head *left);
 void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 		      unsigned long private, enum migrate_mode mode,
 		      enum migrate_reason reason, unsigned int asked,

@@ -115,12 +115,15 @@ bool migrate_range_claim(struct migrate_range *range,
  * @range: The range; what its pieces need is set.
  * @start: The start address.
  * @end: The end address, exclusive.
+ * @left: Where to add isolated folios that are up to the caller alone.
  *
  * Context: Process context, may sleep; no mmap_lock held.
- * Return: false if there is nothing left to do.
+ * Return: false if all folios have been isolated, and need not be looked up.
  */
-bool migrate_range_run(struct migrate_range *range, unsigned long start, unsigned long end)
+bool migrate_range_run(struct migrate_range *range, unsigned long start,
+		       unsigned long end, struct list_head *left)
 {
+	struct migrate_pieces *pieces = &range->pieces;
 	unsigned long nr_mapped = get_mm_rss(range->mm);
 
 #ifdef CONFIG_HUGETLB_PAGE
@@ -131,6 +134,14 @@ bool migrate_range_run(struct migrate_range *range, unsigned long start, unsigne
 	range->nr_left = min((end - start) >> PAGE_SHIFT, nr_mapped);
 	spin_lock_init(&range->lock);
 	/* All pages may be huge: do not ask for many CPUs for a few folios. */
-	return !migrate_pieces_run(&range->pieces, DIV_ROUND_UP(range->nr_left, HPAGE_PMD_NR),
-				   range->nr_left) || range->pieces.left;
+	if (!migrate_pieces_run(pieces, DIV_ROUND_UP(range->nr_left, HPAGE_PMD_NR),
+				range->nr_left))
+		return true;
+	if (!pieces->missed && !pieces->no_memory) {
+		list_splice(&pieces->left, left);
+		return false;
+	}
+	/* The caller finds only what is on the LRU. */
+	putback_movable_pages(&pieces->left);
+	return true;
 }

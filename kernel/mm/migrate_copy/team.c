@@ -24,7 +24,6 @@
 #include <linux/sched/clock.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/rt.h>
-#include <linux/vmstat.h>
 
 #include "internal.h"
 
@@ -84,8 +83,6 @@ static bool team_help_batch(struct migrate_copy_team *team)
 
 	if (borrowed)
 		team_return_mems();
-	if (more)
-		count_vm_event(MIGRATE_COPY_TEAM_BATCHES);
 	return more;
 }
 
@@ -292,18 +289,11 @@ unsigned int migrate_copy_team_size(int reason, unsigned int asked)
  */
 void migrate_copy_team_wake(struct migrate_copy_team *team)
 {
-	unsigned int before = team->work.nr_cpus, woken = 0;
+	unsigned int asked = team->work.nr_cpus;
 
-	if (before < team->max_helpers)
-		woken = migrate_copy_helpers_wake(&team->work, team->nid,
-						  team->max_helpers - before);
-	if (!woken) {
+	if (asked >= team->max_helpers ||
+	    !migrate_copy_helpers_wake(&team->work, team->nid, team->max_helpers - asked))
 		migrate_copy_helpers_wake_again(&team->work);
-		return;
-	}
-	if (!before)
-		count_vm_event(MIGRATE_COPY_TEAMS);
-	count_vm_events(MIGRATE_COPY_TEAM_HELPERS, woken);
 }
 
 /**

@@ -63,7 +63,7 @@ def write(
     if any(out.glob("*.patch")):
         raise PagehaulError(f"{out} has patches already: give another directory")
     below = f"{composed.commits[names[0]]}~1"
-    cover = _cover()
+    cover = _cover(names[-1])
     options = ["--cover-letter", f"--output-directory={out.absolute()}", "--no-signature"]
     if version.number > 1:
         options.append(f"--reroll-count={version.number}")
@@ -102,9 +102,16 @@ def _earlier(composed: Composed, below: str, version: Version) -> str:
         composed.git("checkout", "--quiet", "--force", "series")
 
 
-def _cover() -> tuple[str, str]:
-    """Return subject and text of the cover letter."""
-    path = series.load().text("cover")
+def _cover(last: str) -> tuple[str, str]:
+    """Return subject and text of the cover letter of mails that end with a patch.
+
+    A part that has one of its own is the end of what would be sent first.
+    """
+    pieces = series.load()
+    part = next((patch.part for patch in pieces.patches if patch.name == last), "")
+    path = pieces.text(f"cover-{part}")
+    if not path.exists():
+        path = pieces.text("cover")
     try:
         subject, _, text = path.read_text(encoding="utf-8").partition("\n")
     except FileNotFoundError:

@@ -160,12 +160,7 @@ def check_forced(rows: Iterable[Row]) -> list[Outcome]:
     """Return tests that help is asked for where that is forced, and not after that."""
     little = [row for row in rows if row.condition == "little"]
     # Asked in vain is asked as well.
-    asked = {
-        bool(row.settings): sum(
-            row.counters.get(f"migrate_copy.{name}", 0) for name in ("helpers_woken", "alone_busy")
-        )
-        for row in little
-    }
+    asked = {bool(row.settings): row.counters.get("migrate_copy.requests", 0) for row in little}
     if set(asked) != {True, False}:
         return [failed("help with little, forced and not", "both were not measured")]
     return [

@@ -40,13 +40,15 @@ TRACE_EVENT(migrate_copy_batch,
 /* What several CPUs have moved for a request, recorded by its task */
 TRACE_EVENT(migrate_copy_request,
 
-	TP_PROTO(int reason, unsigned long pages, unsigned long helper_pages,
-		 unsigned int helpers, u64 helper_ns, u64 ns),
+	TP_PROTO(int reason, u64 cgroup, int nid, unsigned long pages,
+		 unsigned long helper_pages, unsigned int helpers, u64 helper_ns, u64 ns),
 
-	TP_ARGS(reason, pages, helper_pages, helpers, helper_ns, ns),
+	TP_ARGS(reason, cgroup, nid, pages, helper_pages, helpers, helper_ns, ns),
 
 	TP_STRUCT__entry(
 		__string(reason, migrate_reason_names[reason])
+		__field(u64,		cgroup)
+		__field(int,		nid)
 		__field(unsigned long,	pages)
 		__field(unsigned long,	helper_pages)
 		__field(unsigned int,	helpers)
@@ -56,6 +58,8 @@ TRACE_EVENT(migrate_copy_request,
 
 	TP_fast_assign(
 		__assign_str(reason);
+		__entry->cgroup		= cgroup;
+		__entry->nid		= nid;
 		__entry->pages		= pages;
 		__entry->helper_pages	= helper_pages;
 		__entry->helpers	= helpers;
@@ -63,9 +67,9 @@ TRACE_EVENT(migrate_copy_request,
 		__entry->ns		= ns;
 	),
 
-	TP_printk("reason=%s pages=%lu helper_pages=%lu helpers=%u helper_ns=%llu ns=%llu",
-		__get_str(reason), __entry->pages, __entry->helper_pages,
-		__entry->helpers, __entry->helper_ns, __entry->ns)
+	TP_printk("reason=%s cgroup=%llu nid=%d pages=%lu helper_pages=%lu helpers=%u helper_ns=%llu ns=%llu",
+		__get_str(reason), __entry->cgroup, __entry->nid, __entry->pages,
+		__entry->helper_pages, __entry->helpers, __entry->helper_ns, __entry->ns)
 );
 
 TRACE_EVENT(migrate_copy_wake,

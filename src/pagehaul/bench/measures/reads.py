@@ -14,7 +14,6 @@ from pagehaul.bench.plain import Least
 from pagehaul.bench.quantity import Quantity, in_us
 from pagehaul.bench.table_cells import (
     case_cells,
-    copied,
     method_cell,
     throughput,
     times_cells,
@@ -59,17 +58,15 @@ def _table(part: Part) -> Table:
                 **method_cell(row),
                 **times_cells(row, reads.moves),
                 "speed": throughput(row, rows),
-                "past caches": copied(row, "nontemporal"),
                 "cached, us": f"{reads.warm_ns / 1000:,.1f}",
                 "after a move, us": us(reads.own_ns, base.own_ns, 1),
                 "what moved, us": us(reads.moved_ns, base.moved_ns, 1),
             }
         )
     caption = (
-        "Speed: vanilla's in GB/s, the others' by vanilla's. past caches: how much of the content "
-        "was copied that way. Microseconds for reading other memory that is in the caches, "
-        "reading it again after a move, and reading what has moved (and by vanilla's); medians, "
-        f"lower is better. {captions.ran_on(part)}"
+        "Speed: vanilla's in GB/s, the others' by vanilla's. Microseconds for reading other memory "
+        "that is in the caches, reading it again after a move, and reading what has moved (and by "
+        f"vanilla's); medians, lower is better. {captions.ran_on(part)}"
     )
     if captions.emulated(part):
         caption += f" {captions.CACHES_CAVEAT}"

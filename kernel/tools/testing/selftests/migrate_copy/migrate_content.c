@@ -657,16 +657,15 @@ static void run_mode(enum copy_mode mode)
 static void test_parallel(const void *arg)
 {
 	uint64_t before = *(const uint64_t *)arg;
-	uint64_t batches = stat_read("team_batches") - before;
+	uint64_t pages = stat_read("pages_helpers") - before;
 
-	require(batches, "helpers took no batch");
-	ksft_print_msg("helpers took %llu batches\n",
-		       (unsigned long long)batches);
+	require(pages, "helpers moved nothing");
+	ksft_print_msg("helpers moved %llu pages\n", (unsigned long long)pages);
 }
 
 static void run_parallel(void)
 {
-	uint64_t before = stat_read("team_batches");
+	uint64_t before = stat_read("pages_helpers");
 
 	run_mode(MODE_PARALLEL);
 	if (wants_team())

@@ -1046,12 +1046,12 @@ static void test_reasons(const void *arg)
 /* What a move back and forth adds to the batches. */
 static uint64_t batches_of_move(char *p, size_t size)
 {
-	uint64_t before = stat_read("batches");
+	uint64_t before = stat_read("folios_copied");
 	long err = move_range(p, size, to, MPOL_MF_MOVE) ?:
 		   move_range(p, size, from, MPOL_MF_MOVE);
 
 	require(!err, "cannot move: %s", strerror(-err));
-	return stat_read("batches") - before;
+	return stat_read("folios_copied") - before;
 }
 
 /* Without helpers nothing is won by copying folios together. */
@@ -1132,13 +1132,10 @@ static void test_choice(const void *arg)
 static void test_statistics(const void *arg)
 {
 	static const char * const names[] = {
-		"batches", "folios_copied", "bytes_caller", "bytes_helpers",
-		"bytes_nontemporal", "bytes_engines", "engine_failed",
-		"engine_late", "engine_lost", "engine_stopped", "jobs", "helpers_woken",
-		"fallback_movable", "fallback_mapping", "fallback_refs",
-		"fallback_failed", "fallback_void", "alone_small", "alone_busy",
-		"teams", "team_helpers_woken", "team_batches", "team_rests",
-		"helper_ns",
+		"requests", "alone", "pages_caller", "pages_helpers", "rests",
+		"helper_ns", "folios_copied", "bytes_caller", "bytes_helpers",
+		"fallback_refs", "bytes_engines", "engine_failed", "engine_late",
+		"engine_lost", "engine_stopped",
 	};
 
 	/* Each of them alone, or it ends the test. */

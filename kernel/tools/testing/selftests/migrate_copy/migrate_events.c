@@ -298,7 +298,7 @@ static const char *helper_stat(const struct variant *v)
 	if (v->mode == MODE_THREADS)
 		return "bytes_helpers";
 	if (v->mode == MODE_PARALLEL && v->load->kind != &hugetlb)
-		return "team_batches";
+		return "pages_helpers";
 	return NULL;
 }
 

@@ -537,8 +537,8 @@ static void test_helpers(const void *arg)
 	mode_enter(v->mode);
 	thp_only(0);
 	base = map_on_node(NR_PAGES * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	before = stat_read("team_batches");
-	for (i = 0; i < ATTEMPTS && stat_read("team_batches") == before; i++) {
+	before = stat_read("pages_helpers");
+	for (i = 0; i < ATTEMPTS && stat_read("pages_helpers") == before; i++) {
 		struct list l;
 
 		list_make(&l);
@@ -548,7 +548,7 @@ static void test_helpers(const void *arg)
 		from = to;
 		to = target;
 	}
-	require(stat_read("team_batches") > before, "no helper took a batch");
+	require(stat_read("pages_helpers") > before, "no helper took a batch");
 }
 
 int main(int argc, char **argv)

@@ -354,10 +354,10 @@ static struct part {
 	const char *needs;	/* Where there is none of it without that */
 	uint64_t count;
 } parts[] = {
-	{ "batches" },
+	{ "folios_copied" },
 	{ "bytes_caller" },
 	{ "bytes_helpers" },
-	{ "team_batches" },
+	{ "pages_helpers" },
 	{ "bytes_engines", false, "/sys/module/dcbm" },
 	{ "pswpin", true },
 	{ "pswpout", true },

@@ -91,7 +91,6 @@ void constant(const char *name, uint64_t value);
  * @folios_before: migrate_copy_folios_copied at the start
  * @caller_before: migrate_copy_bytes_caller at the start
  * @helpers_before: migrate_copy_bytes_helpers at the start
- * @mapping_before: migrate_copy_fallback_mapping at the start
  * @refs_before: migrate_copy_fallback_refs at the start
  * @sum_before: the sum of all the statistics at the start
  */
@@ -100,7 +99,6 @@ struct evidence {
 	uint64_t folios_before;
 	uint64_t caller_before;
 	uint64_t helpers_before;
-	uint64_t mapping_before;
 	uint64_t refs_before;
 	uint64_t sum_before;
 };
