@@ -83,6 +83,6 @@ def test_options_of_a_base_come_after_those_of_all(tmp_path: Path) -> None:
         "tests",
         "tests-x86_64",
         *("pagehaul", "pagehaul"),
-        *("engines", "kunit", "judge"),
+        *("constants", "engines", "kunit", "judge"),
     ]
     assert found[5] == base.fragment("pagehaul")

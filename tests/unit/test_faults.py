@@ -112,6 +112,7 @@ def test_what_needs_another_kernel_or_long_is_measured_when_it_is_named() -> Non
         "busy-counted",
         "busy-pool",
         "judge",
+        "parts",
         "workload-redis-drain",
         "workload-redis-neighbour",
         "workload-redis-cpuset",

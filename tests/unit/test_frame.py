@@ -19,7 +19,14 @@ from pagehaul.paths import REPO
 PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))
 
 # Files that are read as they are, or have a licence of their own kind, or have no comments.
-NO_LICENCE_LINE = (".diff", ".txt", "LICENSE", "changelog", "format")
+NO_LICENCE_LINE = (
+    ".diff",
+    ".txt",
+    "LICENSE",
+    "changelog",
+    "format",
+    "sysfs-kernel-mm-migrate_copy",
+)
 
 
 def tracked() -> list[Path]:

@@ -17,7 +17,7 @@ from pagehaul.bench.catalogue import EXPERIMENTS
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines import setup
 from pagehaul.bench.machines.places import Lines, OnLine, Place, Turn
-from pagehaul.bench.row import Results
+from pagehaul.bench.row import PARTS, Results
 from pagehaul.cli import bench
 from pagehaul.errors import PagehaulError
 from pagehaul.guest import cprogs, kvm
@@ -178,6 +178,7 @@ SMALL = ["bench-vanilla", "bench-pagehaul"]
         # Channels are modules, and a variant is compared with the kernels of the tests.
         (["scaling", "hybrid"], False, ["vanilla", "pagehaul"]),
         (["path-length"], False, SMALL),
+        (["parts"], False, [*SMALL, *(f"bench-{part}" for part in PARTS)]),
         (["pft"], False, ["vanilla", "pagehaul", "pcp-compound"]),
     ],
 )

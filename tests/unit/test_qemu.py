@@ -155,7 +155,10 @@ def test_on_debian_12_it_is_the_backport(
     wanted = ["-L", f"{root}/usr/share/qemu", "-L", f"{root}/usr/share/seabios"]
     assert found.options()[:4] == wanted
     libraries = f"LD_LIBRARY_PATH={root}/usr/lib/x86_64-linux-gnu:/before"
-    assert found.words({"A": "b c"}).startswith(f"env {libraries} 'A=b c' {found.binary} -L ")
+    # Those of the installed one are no use to it.
+    modules = f"QEMU_MODULE_DIR={root}/usr/lib/x86_64-linux-gnu/qemu"
+    beginning = f"env {libraries} {modules} 'A=b c' {found.binary} -L "
+    assert found.words({"A": "b c"}).startswith(beginning)
 
 
 def test_backport_whose_libraries_went_is_fetched_again(

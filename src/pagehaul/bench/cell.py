@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pagehaul.bench.row import PARTS
+
 BASE_PAGE = 4096
 PAGE_KB = BASE_PAGE // 1024
 PMD_KB = 2048
@@ -161,6 +163,10 @@ class Cell:
             return {}
         if self.method in ("serial", "callers"):
             return {"enabled": "0"}
+        if self.kernel in PARTS:
+            # The first has no knobs, the others no constants that can be changed.
+            more = self.kernel != PARTS[0]
+            return {"enabled": "1", "max_helpers": str(self.threads - 1)} if more else {}
         return {
             "enabled": "1",
             "max_helpers": "0" if self.method == "pool" else str(self.threads - 1),

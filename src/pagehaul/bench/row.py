@@ -8,7 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-KERNELS = ("vanilla", "pagehaul", "pcp-compound", "judge")
+from pagehaul.kernel import series
+
+# Kernels that have the parts of the series up to the one that they are named after.
+PARTS = series.UP_TO
+KERNELS = ("vanilla", "pagehaul", "pcp-compound", "judge", *PARTS)
 METHODS = ("serial", "callers", "batch", "threads", "parallel", "pool", "dma", "hybrid", "faults")
 
 # What the clock of the measurement counts: virtual time of a machine model, the host's time, or

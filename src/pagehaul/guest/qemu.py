@@ -58,7 +58,11 @@ class Qemu:
             return {}
         paths = [str(path) for path in self.libraries]
         paths += filter(None, [os.environ.get("LD_LIBRARY_PATH")])
-        return {"LD_LIBRARY_PATH": ":".join(paths)}
+        found = {"LD_LIBRARY_PATH": ":".join(paths)}
+        # It would load those of an older QEMU that is installed, and abort.
+        if modules := [path / "qemu" for path in self.libraries if (path / "qemu").is_dir()]:
+            found["QEMU_MODULE_DIR"] = str(modules[0])
+        return found
 
     def options(self) -> list[str]:
         """Return the options that it needs first."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pagehaul.errors import PagehaulError
 from pagehaul.host import facts, tools
-from pagehaul.kernel import bases, tree
+from pagehaul.kernel import bases, compose, series, tree
 from pagehaul.kernel.arches import ARM64, X86_64, Arch
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.built import Kernel
@@ -21,12 +21,15 @@ from pagehaul.ui import Command, Step, run_logged
 
 # Kernels that are only measured in virtual time: they build in a third of the time.
 BENCH_VANILLA, BENCH_PAGEHAUL = "bench-vanilla", "bench-pagehaul"
+# And those that have only the parts of the series up to one.
+BENCH_PARTS = tuple(f"bench-{part}" for part in series.UP_TO)
 
 VARIANTS = (
     "vanilla",
     "pagehaul",
     BENCH_VANILLA,
     BENCH_PAGEHAUL,
+    *BENCH_PARTS,
     "judge",
     "torture",
     "debug",
@@ -42,12 +45,15 @@ CHECKING_VARIANTS = ("debug", "debug-pcp-compound")
 
 CONFIGS = REPO / "configs"
 # What a variant has after "base" and what its architecture needs.
-_OURS = ("tests", "pagehaul", "engines", "kunit")
+_OURS = ("tests", "pagehaul", "constants", "engines", "kunit")
 _FRAGMENTS: dict[str, tuple[str, ...]] = {
     "vanilla": ("tests",),
     "pagehaul": _OURS,
     BENCH_VANILLA: ("virtual",),
-    BENCH_PAGEHAUL: ("virtual", "pagehaul"),
+    BENCH_PAGEHAUL: ("virtual", "pagehaul", "constants"),
+    **{name: ("virtual", "pagehaul") for name in BENCH_PARTS},
+    # It has nothing that can be configured.
+    BENCH_PARTS[0]: ("virtual",),
     "judge": (*_OURS, "judge"),
     "torture": (*_OURS, "torture"),
     "debug": (*_OURS, "torture", "debug"),
@@ -131,13 +137,17 @@ def fragments_of(variant: str, base: Base, arch: Arch) -> list[Path]:
 
 def _prepare(variant: str, base: Base, arch: Arch, kernel_source: str | None) -> Path:
     """Return the tree of `variant`; a new one starts from vanilla's, where that has been built."""
-    small = variant in (BENCH_VANILLA, BENCH_PAGEHAUL)
+    small = variant in (BENCH_VANILLA, BENCH_PAGEHAUL, *BENCH_PARTS)
     label, vanilla = arch.label(variant), arch.label(BENCH_VANILLA if small else "vanilla")
     if label == vanilla:
         return tree.prepare_variant(variant, base, label, source_of=kernel_source)
     with lock(f"build-{vanilla}{base.suffix}"):
         origin = tree.tree_dir() / f"{vanilla}{base.suffix}"
         built = origin if _record_file(origin).exists() else None
+        if variant in BENCH_PARTS:
+            return compose.prepare_up_to(
+                variant.removeprefix("bench-"), base, label, source_of=kernel_source, built=built
+            )
         return tree.prepare_variant(variant, base, label, source_of=kernel_source, built=built)
 
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from pagehaul.errors import PagehaulError
 from pagehaul.host import tools
-from pagehaul.kernel import series, tree
+from pagehaul.kernel import series, source, tree
 from pagehaul.kernel.bases import Base
 from pagehaul.kernel.git import Repository
 from pagehaul.kernel.series import COMBINED, Content, Series
@@ -63,6 +63,30 @@ def growth(pieces: Series, work: Path) -> dict[str, dict[str, bytes]]:
             tree.apply(pieces.later(patch.name), work, "--reverse")
     found[COMBINED] = found[pieces.main()[-1].name]
     return found
+
+
+def prepare_up_to(
+    part: str, base: Base, label: str, *, source_of: str | None = None, built: Path | None = None
+) -> Path:
+    """Return the tree `label` with the parts of the series up to one, see tree.prepare_variant.
+
+    Raises PagehaulError as that does, and for a base that has all parts in one diff.
+    """
+    pieces = series.load()
+    if base.diff(COMBINED).exists():
+        raise PagehaulError(f"the series for {base.name} is not in parts: use another base")
+    parts = series.parts_of(part)
+    content = pieces.content(base, parts)
+    last = pieces.chosen(base, parts)[-1].name
+    pristine = source.ensure(base, source_of)
+
+    def fill(staging: Path) -> None:
+        tree.stage(pristine, content, staging)
+        with TemporaryDirectory(prefix="growth-") as work:
+            for name, data in growth(pieces, Path(work))[last].items():
+                _write(staging / name, data)
+
+    return tree.prepare_with(f"{label}{base.suffix}", pristine, fill, built=built)
 
 
 def touched(content: Content) -> list[str]:

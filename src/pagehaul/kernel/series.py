@@ -26,6 +26,8 @@ TEST_HOOKS = "test-hooks"
 ON_TOP = (EXPERIMENTS, TEST_HOOKS)
 # Parts that are not sent to anybody, but when somebody asks for them.
 APART = ("tests", *ON_TOP)
+# Parts of which benchmarks have kernels, with those before them.
+UP_TO = ("batches", "helpers", "requests", "large")
 # The patch, and the part, that has all of the others on a base with one diff.
 COMBINED = "combined"
 
@@ -158,12 +160,15 @@ def parts_of(variant: str) -> tuple[str, ...]:
     variant = variant.removeprefix("bench-")
     if variant == "vanilla":
         return ()
+    names = list(load().parts)
+    if variant in UP_TO:
+        return tuple(names[: names.index(variant) + 1])
     leave = set()
     if variant not in ("pcp-compound", "debug-pcp-compound"):
         leave.add(EXPERIMENTS)
     if variant in ("pagehaul", "pcp-compound"):
         leave.add(TEST_HOOKS)
-    return tuple(part for part in load().parts if part not in leave)
+    return tuple(part for part in names if part not in leave)
 
 
 def content(base: Base, parts: Iterable[str]) -> Content:

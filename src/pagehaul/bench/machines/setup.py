@@ -7,6 +7,7 @@ from pathlib import Path
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines.guests import Guests
 from pagehaul.bench.machines.real import Host
+from pagehaul.bench.row import PARTS
 from pagehaul.guest import cprogs, kvm
 from pagehaul.host import tools
 from pagehaul.kernel import build
@@ -15,7 +16,7 @@ from pagehaul.kernel.built import Kernel
 from pagehaul.paths import REPO
 
 # The kernels of virtual time, under the names of those that they are small ones of.
-_SMALL = {"vanilla": build.BENCH_VANILLA, "pagehaul": build.BENCH_PAGEHAUL}
+_SMALL = {name: f"bench-{name}" for name in ("vanilla", "pagehaul", *PARTS)}
 
 
 def guests(
@@ -28,17 +29,18 @@ def guests(
     """
     _require(wanted)
     more = [name for experiment in wanted for name in experiment.kernels]
-    kernels: dict[str, Kernel] = {}
     kinds = [experiment.machine for experiment in wanted]
-    if not (large or more or any(kind.wrap is not None for kind in kinds)):
+    names = dict.fromkeys(("vanilla", "pagehaul", *more))
+    kernels: dict[str, Kernel] = {}
+    if not large and _SMALL.keys() >= names.keys() and not any(kind.wrap for kind in kinds):
         kernels = {"vanilla": build.build(_SMALL["vanilla"], base)}
-        if kvm.kvm_works(kernels["vanilla"].image):
+        # Of parts of the series there are only small ones.
+        if kvm.kvm_works(kernels["vanilla"].image) and not names.keys() & set(PARTS):
             kernels = {}
-        else:
-            kernels["pagehaul"] = build.build(_SMALL["pagehaul"], base)
-    if not kernels:
-        names = dict.fromkeys(("vanilla", "pagehaul", *more))
-        kernels = {name: build.build(name, base) for name in names}
+    small = bool(kernels)
+    for name in names:
+        if name not in kernels:
+            kernels[name] = build.build(_SMALL[name] if small else name, base)
     program = programs()
     for experiment in wanted:
         if experiment.prepare is not None:
