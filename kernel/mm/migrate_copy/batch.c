@@ -100,10 +100,8 @@ static bool batch_takes_mapping(struct address_space *mapping)
 static bool batch_unpinned(const struct folio *src)
 {
 	/* One more than expected: isolation holds a reference. */
-	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1) {
-		count_vm_event(MIGRATE_COPY_FALLBACK_REFS);
+	if (folio_ref_count(src) != folio_expected_ref_count(src) + 1)
 		return false;
-	}
 	/*
 	 * Read the content after the count: the holder of a pin may have written
 	 * before it dropped the pin. Pairs with the full barrier of folio_put().
@@ -320,6 +318,8 @@ static noinline void batch_copy(struct list_head *src_folios,
 			batch_add(&set, dst, src);
 			if (migrate_copy_set_full(set.nr))
 				batch_copy_and_mark(&set);
+		} else {
+			count_vm_event(MIGRATE_COPY_FALLBACK);
 		}
 		dst = list_next_entry(dst, lru);
 	}
@@ -372,8 +372,10 @@ bool migrate_copy_hugetlb(struct folio *dst, struct folio *src, int reason,
 	struct migrate_copy_set set __uninitialized;
 	unsigned long failed;
 
-	if (!batch_unpinned(src))
+	if (!batch_unpinned(src)) {
+		count_vm_event(MIGRATE_COPY_FALLBACK);
 		return false;
+	}
 
 	/* Not by an engine: see engine.c. */
 	batch_set_init(&set, reason, aid, false);

@@ -259,7 +259,6 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
 	if (!max_helpers)
 		return false;
 
-	pieces->missed = false;
 	pieces->no_memory = false;
 	pieces->helper_pages = 0;
 	spin_lock_init(&pieces->lock);

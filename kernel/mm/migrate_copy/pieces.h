@@ -75,7 +75,6 @@ struct migrate_piece {
  * @reason: As for migrate_pages().
  * @asked: MIGRATE_MT, MIGRATE_HIGHPRI.
  * @nr_cpus: The number of CPUs, including the caller's.
- * @missed: Whether there are folios that could not be isolated.
  * @begun: Statistics of the request, which earlier parts may have begun.
  * @team: The helpers.
  * @no_memory: An allocation has failed: no more pieces are isolated.
@@ -97,7 +96,6 @@ struct migrate_pieces {
 	enum migrate_reason reason;
 	unsigned int asked;
 	int nr_cpus;
-	bool missed;
 	struct migrate_pages_stats *begun;
 
 	/* Private to pieces.c: */
@@ -109,6 +107,9 @@ struct migrate_pieces {
 	unsigned long helper_pages;
 };
 
+/* Pieces of a range that are told apart when they have to be looked at again. */
+#define MIGRATE_RANGE_MISSED	16
+
 /**
  * struct migrate_range - an address range of which several CPUs take pieces
  * @mm: The address space.
@@ -119,6 +120,9 @@ struct migrate_pieces {
  * @next: The first address that has not been taken.
  * @end: The end of the range, exclusive.
  * @nr_left: How many pages there may be from @next on.
+ * @nr_missed: The number of pieces in @missed.
+ * @missed: Start and end of pieces with folios that could not be isolated, as
+ *	those which another piece has a part of; the last one may be several.
  * @pieces: The request that the CPUs share.
  */
 struct migrate_range {
@@ -130,6 +134,8 @@ struct migrate_range {
 	unsigned long next;
 	unsigned long end;
 	unsigned long nr_left;
+	unsigned int nr_missed;
+	unsigned long missed[MIGRATE_RANGE_MISSED][2];
 	struct migrate_pieces pieces;
 };
 
@@ -191,6 +197,8 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
 			unsigned long nr_pages);
 bool migrate_range_claim(struct migrate_range *range,
 			 struct migrate_piece *piece);
+void migrate_range_miss(struct migrate_range *range,
+			const struct migrate_piece *piece);
 bool migrate_range_run(struct migrate_range *range, unsigned long start,
 		       unsigned long end, struct list_head *left);
 void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,

@@ -111,6 +111,31 @@ bool migrate_range_claim(struct migrate_range *range,
 }
 
 /**
+ * migrate_range_miss() - Remember that a piece has to be looked at again.
+ * @range: The range.
+ * @piece: A piece of it, some of whose folios could not be isolated.
+ *
+ * Context: Process context.
+ */
+void migrate_range_miss(struct migrate_range *range,
+			const struct migrate_piece *piece)
+{
+	unsigned long *missed;
+
+	spin_lock(&range->lock);
+	if (range->nr_missed < MIGRATE_RANGE_MISSED) {
+		missed = range->missed[range->nr_missed++];
+		missed[0] = piece->start;
+		missed[1] = piece->end;
+	} else {
+		missed = range->missed[MIGRATE_RANGE_MISSED - 1];
+		missed[0] = min(missed[0], piece->start);
+		missed[1] = max(missed[1], piece->end);
+	}
+	spin_unlock(&range->lock);
+}
+
+/**
  * migrate_range_run() - Migrate an address range with several CPUs.
  * @range: The range; what its pieces need is set.
  * @start: The start address.
@@ -118,7 +143,8 @@ bool migrate_range_claim(struct migrate_range *range,
  * @left: Where to add isolated folios that are up to the caller alone.
  *
  * Context: Process context, may sleep; no mmap_lock held.
- * Return: false if all folios have been isolated, and need not be looked up.
+ * Return: true if only the pieces in @range->missed have to be looked at again;
+ * false if the whole range has to be.
  */
 bool migrate_range_run(struct migrate_range *range, unsigned long start,
 		       unsigned long end, struct list_head *left)
@@ -132,16 +158,24 @@ bool migrate_range_run(struct migrate_range *range, unsigned long start,
 	range->next = start;
 	range->end = end;
 	range->nr_left = min((end - start) >> PAGE_SHIFT, nr_mapped);
+	range->nr_missed = 0;
 	spin_lock_init(&range->lock);
 	/* All pages may be huge: do not ask for many CPUs for a few folios. */
 	if (!migrate_pieces_run(pieces, DIV_ROUND_UP(range->nr_left, HPAGE_PMD_NR),
 				range->nr_left))
-		return true;
-	if (!pieces->missed && !pieces->no_memory) {
-		list_splice(&pieces->left, left);
 		return false;
+	if (!range->nr_missed && !pieces->no_memory) {
+		list_splice(&pieces->left, left);
+		return true;
 	}
-	/* The caller finds only what is on the LRU. */
+	if (list_empty(&pieces->left))
+		return !pieces->no_memory;
+
+	/* A folio that is isolated would be missed again: first be done with these. */
+	if (!migrate_pages_rest(&pieces->left, pieces->get_new_folio, NULL, pieces->private,
+				pieces->mode, pieces->reason, NULL, pieces->begun))
+		return !pieces->no_memory;
+	/* Their failures are counted when all of the range is looked at. */
 	putback_movable_pages(&pieces->left);
-	return true;
+	return false;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Machines and moments at the edge: a node that is full, a process that dies
- * while its memory moves, memory that another thread maps then, a machine of
- * one node. Both kernels give the same results; every byte stays right, and no
- * memory is lost.
+ * while its memory moves, memory that another thread maps then, folios that
+ * belong to the pieces of two CPUs, a machine of one node. Both kernels give the
+ * same results; every byte stays right, and no memory is lost.
  *
  * Usage: migrate_boundary [MODE]...
  */
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "lib/migrate_test.h"
@@ -29,6 +30,8 @@
 #define DEATHS		40
 /* How often something is mapped while a range is bound to a node. */
 #define MAPPINGS	20
+/* Moves of folios that belong to two pieces, every other one with a page that stays. */
+#define LEFTOVER_ROUNDS	6
 /* Pages that the kernel may keep to itself after so many deaths. */
 #define KEPT		(8 * MB / PAGE)
 
@@ -279,6 +282,86 @@ static void test_other_mapping(const void *arg)
 	munmap(map, size);
 }
 
+/*
+ * Memory with huge pages that begin in one page table and end in the next one, on a
+ * node. CPUs that share a range take a page table each: one of two has the folio.
+ */
+static char *straddling(size_t size, size_t huges, int node)
+{
+	const size_t huge = 2 * MB, at = size - (huges + 1) * huge + huge / 2;
+	char *map = mmap(NULL, size + huge, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *thps = mmap(NULL, (huges + 1) * huge, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t i;
+
+	require(map != MAP_FAILED && thps != MAP_FAILED, "no memory");
+	map = (char *)(((uintptr_t)map + huge - 1) & ~(huge - 1));
+	thps = (char *)(((uintptr_t)thps + huge - 1) & ~(huge - 1));
+	thp_only(huge);
+	require(!madvise(thps, huges * huge, MADV_HUGEPAGE) &&
+		!madvise(map, size, MADV_NOHUGEPAGE) && !node_bind(node),
+		"cannot allocate on node %d", node);
+	pattern_fill(thps, huges * huge, 1, 0, 0);
+	for (i = 0; i < huges; i++) {
+		if (folio_size_at(thps + i * huge) != huge)
+			skip("no huge page to be had");
+	}
+	require(mremap(thps, huges * huge, huges * huge, MREMAP_MAYMOVE | MREMAP_FIXED,
+		       map + at) == map + at, "cannot remap: %s", strerror(errno));
+	pattern_fill(map, at, 0, 0, 0);
+	pattern_fill(map + at, huges * huge, 1, 0, 0);
+	pattern_fill(map + at + huges * huge, size - at - huges * huge, 2, 0, 0);
+	node_unbind();
+	return map;
+}
+
+/*
+ * What several CPUs could not isolate or move is left to the call, which moves it, and
+ * says so if a page stays.
+ */
+static void test_leftovers(const void *arg)
+{
+	const size_t huge = 2 * MB, size = 32 * MB, huges = 6, pinned = 5 * MB;
+	const size_t at = size - (huges + 1) * huge + huge / 2;
+	enum copy_mode mode = *(const enum copy_mode *)arg;
+	int from, to, round, pipes[2];
+	char *map, byte[64 * KB];
+
+	if (PAGE != 4 * KB)
+		skip("huge pages have another size");
+	mode_enter(mode);
+	nodes_find(&from, &to);
+	require(!pipe(pipes), "no pipe");
+	for (round = 0; round < LEFTOVER_ROUNDS; round++) {
+		struct iovec part;
+
+		map = straddling(size, huges, from);
+		part = (struct iovec){ .iov_base = map + pinned, .iov_len = PAGE };
+		if (round % 2) {
+			require(vmsplice(pipes[1], &part, 1, 0) == (ssize_t)PAGE,
+				"cannot pin: %s", strerror(errno));
+			require(sys_mbind(map, size, MPOL_BIND, to,
+					  MPOL_MF_MOVE | MPOL_MF_STRICT) < 0 &&
+				errno == EIO, "no word of a page that stays");
+			require(page_node(map + pinned) == from &&
+				pages_elsewhere(map, size, PAGE, to) == 1,
+				"other pages stay, too");
+			require(read(pipes[0], byte, PAGE) == (ssize_t)PAGE,
+				"cannot unpin");
+		}
+		require(!sys_mbind(map, size, MPOL_BIND, to,
+				   MPOL_MF_MOVE | MPOL_MF_STRICT),
+			"round %d: %s", round, strerror(errno));
+		require(!pages_elsewhere(map, size, PAGE, to), "pages stay");
+		require(!pattern_bad(map, at, 0, 0, 0) &&
+			!pattern_bad(map + at, huges * huge, 1, 0, 0) &&
+			!pattern_bad(map + at + huges * huge, size - at - huges * huge,
+				     2, 0, 0), "content");
+		munmap(map, size);
+	}
+}
+
 static void test_one_node(const void *arg)
 {
 	static const struct kind kind = {
@@ -318,6 +401,7 @@ static const struct {
 	{ "a full node", test_full, false },
 	{ "a process that dies", test_dying, false },
 	{ "a mapping of another thread", test_other_mapping, false },
+	{ "folios across pieces, and a page that stays", test_leftovers, false },
 	{ "one node", test_one_node, true },
 };
 

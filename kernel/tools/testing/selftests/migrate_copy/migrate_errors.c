@@ -1134,7 +1134,7 @@ static void test_statistics(const void *arg)
 	static const char * const names[] = {
 		"requests", "alone", "pages_caller", "pages_helpers", "rests",
 		"helper_ns", "folios_copied", "bytes_caller", "bytes_helpers",
-		"fallback_refs", "bytes_engines", "engine_failed", "engine_late",
+		"fallback", "bytes_engines", "engine_failed", "engine_late",
 		"engine_lost", "engine_stopped",
 	};
 

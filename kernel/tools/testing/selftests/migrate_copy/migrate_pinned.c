@@ -311,7 +311,7 @@ static void test_pinned(const void *arg)
 	require(region_intact(&r), "wrong after move_pages");
 	require(evidence_untouched(&ev), "pinned, but copied");
 	if (reaches_batch(variant))
-		require(evidence_refs(&ev), "the batch has not seen the pins");
+		require(evidence_fallback(&ev), "the batch has not seen the pins");
 
 	err = sys_mbind(r.map, r.size, MPOL_BIND, to,
 			MPOL_MF_MOVE | MPOL_MF_STRICT);
@@ -590,8 +590,8 @@ static void test_concurrent(const void *arg)
 	ksft_print_msg("%lu moves beside %lu rounds\n", moves, done);
 	if (variant->mode != MODE_PLAIN)
 		ksft_print_msg("%llu folios left out for their references\n",
-			       (unsigned long long)stat_read("fallback_refs") -
-			       ev.refs_before);
+			       (unsigned long long)stat_read("fallback") -
+			       ev.fallback_before);
 	require(ok, "a write is lost, or a reader has seen wrong data");
 	require(moves >= MIN_MOVES && done >= MIN_WORK,
 		"too little happened to say anything");

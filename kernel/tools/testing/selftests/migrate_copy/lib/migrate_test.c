@@ -538,7 +538,7 @@ void evidence_start(struct evidence *ev, enum copy_mode mode)
 	ev->folios_before = stat_read("folios_copied");
 	ev->caller_before = stat_read("bytes_caller");
 	ev->helpers_before = stat_read("bytes_helpers");
-	ev->refs_before = stat_read("fallback_refs");
+	ev->fallback_before = stat_read("fallback");
 	ev->sum_before = stat_sum(NULL);
 }
 
@@ -556,11 +556,11 @@ bool evidence_folios(const struct evidence *ev, size_t folios)
 	       stat_read("folios_copied") >= ev->folios_before + folios;
 }
 
-/* Was a folio left out for its references? True in modes that do not count. */
-bool evidence_refs(const struct evidence *ev)
+/* Was a folio left out of a batch? True in modes that do not count. */
+bool evidence_fallback(const struct evidence *ev)
 {
 	return ev->mode == MODE_PLAIN || ev->mode == MODE_OFF ||
-	       stat_read("fallback_refs") > ev->refs_before;
+	       stat_read("fallback") > ev->fallback_before;
 }
 
 /* Has nothing at all been copied? True on a kernel that does not count. */
@@ -585,7 +585,7 @@ static size_t most_of(size_t n)
 bool evidence_check(const struct evidence *ev, size_t folios, size_t folio,
 		    bool batched)
 {
-	uint64_t copied, helpers, bytes;
+	uint64_t copied, helpers, bytes, fallback;
 
 	if (ev->mode == MODE_PLAIN)
 		return true;
@@ -593,6 +593,7 @@ bool evidence_check(const struct evidence *ev, size_t folios, size_t folio,
 	copied = stat_read("folios_copied") - ev->folios_before;
 	helpers = stat_read("bytes_helpers") - ev->helpers_before;
 	bytes = stat_read("bytes_caller") - ev->caller_before + helpers;
+	fallback = stat_read("fallback") - ev->fallback_before;
 
 	if (ev->mode == MODE_OFF) {
 		if (stat_sum(NULL) == ev->sum_before)
@@ -606,10 +607,10 @@ bool evidence_check(const struct evidence *ev, size_t folios, size_t folio,
 		return false;
 	}
 	if (!batched) {
-		if (copied <= folios - most_of(folios))
+		if (fallback >= most_of(folios))
 			return true;
-		ksft_print_msg("%llu of %zu folios copied in batches\n",
-			       (unsigned long long)copied, folios);
+		ksft_print_msg("%llu of %zu folios seen as not to be batched\n",
+			       (unsigned long long)fallback, folios);
 		return false;
 	}
 	if (copied < most_of(folios) ||

@@ -91,7 +91,7 @@ void constant(const char *name, uint64_t value);
  * @folios_before: migrate_copy_folios_copied at the start
  * @caller_before: migrate_copy_bytes_caller at the start
  * @helpers_before: migrate_copy_bytes_helpers at the start
- * @refs_before: migrate_copy_fallback_refs at the start
+ * @fallback_before: migrate_copy_fallback at the start
  * @sum_before: the sum of all the statistics at the start
  */
 struct evidence {
@@ -99,14 +99,14 @@ struct evidence {
 	uint64_t folios_before;
 	uint64_t caller_before;
 	uint64_t helpers_before;
-	uint64_t refs_before;
+	uint64_t fallback_before;
 	uint64_t sum_before;
 };
 
 void evidence_start(struct evidence *ev, enum copy_mode mode);
 bool evidence_helpers(const struct evidence *ev);
 bool evidence_folios(const struct evidence *ev, size_t folios);
-bool evidence_refs(const struct evidence *ev);
+bool evidence_fallback(const struct evidence *ev);
 bool evidence_untouched(const struct evidence *ev);
 uint64_t stat_read(const char *name);
 bool evidence_check(const struct evidence *ev, size_t folios, size_t folio,
