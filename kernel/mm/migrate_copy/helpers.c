@@ -311,7 +311,7 @@ bool migrate_copy_may_help(const struct migrate_copy_work *work)
 	       (!need_resched() && (work->highpri || single_task_running()));
 }
 
-/* A helper has made way on a CPU: once is chance, twice is a habit. */
+/* Another task wanted the helper's CPU: if that is so again soon, avoid the CPU. */
 static void helper_made_way(int cpu)
 {
 	unsigned long *until = &per_cpu(helpers, cpu).wanted_until;

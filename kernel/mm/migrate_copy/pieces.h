@@ -107,7 +107,7 @@ struct migrate_pieces {
 	unsigned long helper_pages;
 };
 
-/* Pieces of a range that are told apart when they have to be looked at again. */
+/* Parts of a range that are told apart when they have to be looked at again. */
 #define MIGRATE_RANGE_MISSED	16
 
 /**
@@ -120,9 +120,9 @@ struct migrate_pieces {
  * @next: The first address that has not been taken.
  * @end: The end of the range, exclusive.
  * @nr_left: How many pages there may be from @next on.
- * @nr_missed: The number of pieces in @missed.
- * @missed: Start and end of pieces with folios that could not be isolated, as
- *	those which another piece has a part of; the last one may be several.
+ * @nr_missed: The number of parts in @missed.
+ * @missed: Start and end of parts with folios that could not be isolated, such
+ *	as those that belong to two pieces, or could not be moved.
  * @pieces: The request that the CPUs share.
  */
 struct migrate_range {
@@ -199,8 +199,7 @@ bool migrate_range_claim(struct migrate_range *range,
 			 struct migrate_piece *piece);
 void migrate_range_miss(struct migrate_range *range,
 			const struct migrate_piece *piece);
-bool migrate_range_run(struct migrate_range *range, unsigned long start,
-		       unsigned long end, struct list_head *left);
+bool migrate_range_run(struct migrate_range *range, unsigned long start, unsigned long end);
 void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 		      unsigned long private, enum migrate_mode mode,
 		      enum migrate_reason reason, unsigned int asked,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which requests may use several CPUs, and which CPUs: vm.mt_page_copy, and
+ * Which requests may use several CPUs, and whether busy ones: vm.mt_page_copy, and
  * reasons and priority in /sys/kernel/mm/migrate_copy/.
  */
 #include <linux/bits.h>
@@ -42,7 +42,8 @@ static bool bandwidth_limited(void)
  * @asked: What it asks for: MIGRATE_MT, MIGRATE_HIGHPRI.
  *
  * A real-time task must not wait for an ordinary one, such as a helper, so it
- * gets help only on request. A task under a bandwidth limit never gets any.
+ * gets help only on request, and only with copies (see team.c). A task under a
+ * bandwidth limit never gets any.
  *
  * Context: Process context.
  * Return: true if helpers may be woken, provided that they pay off.

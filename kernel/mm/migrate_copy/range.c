@@ -6,6 +6,7 @@
 #include <linux/hugetlb.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
+#include <linux/sort.h>
 #include <linux/spinlock.h>
 
 #include "internal.h"
@@ -110,29 +111,59 @@ bool migrate_range_claim(struct migrate_range *range,
 	return piece->start < piece->end || addr < range->end;
 }
 
+static int range_compare(const void *a, const void *b)
+{
+	unsigned long start = *(const unsigned long *)a, other = *(const unsigned long *)b;
+
+	return start < other ? -1 : start > other;
+}
+
+/*
+ * Join missed pieces with less than @gap bytes between them. Those that touch must
+ * be looked at together: a folio may belong to both.
+ */
+static void range_join_missed(struct migrate_range *range, unsigned long gap)
+{
+	unsigned long (*missed)[2] = range->missed;
+	unsigned int i, last = 0;
+
+	sort(missed, range->nr_missed, sizeof(*missed), range_compare, NULL);
+	for (i = 1; i < range->nr_missed; i++) {
+		if (missed[i][0] < missed[last][1] || missed[i][0] - missed[last][1] < gap) {
+			missed[last][1] = max(missed[last][1], missed[i][1]);
+			continue;
+		}
+		last++;
+		missed[last][0] = missed[i][0];
+		missed[last][1] = missed[i][1];
+	}
+	range->nr_missed = min(range->nr_missed, last + 1);
+}
+
 /**
  * migrate_range_miss() - Remember that a piece has to be looked at again.
  * @range: The range.
- * @piece: A piece of it, some of whose folios could not be isolated.
+ * @piece: A piece of it, some of whose folios could not be isolated, or moved.
  *
  * Context: Process context.
  */
 void migrate_range_miss(struct migrate_range *range,
 			const struct migrate_piece *piece)
 {
-	unsigned long *missed;
+	unsigned long gap;
 
 	spin_lock(&range->lock);
-	if (range->nr_missed < MIGRATE_RANGE_MISSED) {
-		missed = range->missed[range->nr_missed++];
-		missed[0] = piece->start;
-		missed[1] = piece->end;
-	} else {
-		missed = range->missed[MIGRATE_RANGE_MISSED - 1];
-		missed[0] = min(missed[0], piece->start);
-		missed[1] = max(missed[1], piece->end);
-	}
+	for (gap = PMD_SIZE; range->nr_missed == MIGRATE_RANGE_MISSED; gap <<= 3)
+		range_join_missed(range, gap);
+	range->missed[range->nr_missed][0] = piece->start;
+	range->missed[range->nr_missed++][1] = piece->end;
 	spin_unlock(&range->lock);
+}
+
+static void range_done(struct migrate_pieces *pieces, struct migrate_piece *piece)
+{
+	if (!list_empty(&piece->folios))
+		migrate_range_miss(container_of(pieces, struct migrate_range, pieces), piece);
 }
 
 /**
@@ -140,14 +171,12 @@ void migrate_range_miss(struct migrate_range *range,
  * @range: The range; what its pieces need is set.
  * @start: The start address.
  * @end: The end address, exclusive.
- * @left: Where to add isolated folios that are up to the caller alone.
  *
  * Context: Process context, may sleep; no mmap_lock held.
  * Return: true if only the pieces in @range->missed have to be looked at again;
  * false if the whole range has to be.
  */
-bool migrate_range_run(struct migrate_range *range, unsigned long start,
-		       unsigned long end, struct list_head *left)
+bool migrate_range_run(struct migrate_range *range, unsigned long start, unsigned long end)
 {
 	struct migrate_pieces *pieces = &range->pieces;
 	unsigned long nr_mapped = get_mm_rss(range->mm);
@@ -160,22 +189,13 @@ bool migrate_range_run(struct migrate_range *range, unsigned long start,
 	range->nr_left = min((end - start) >> PAGE_SHIFT, nr_mapped);
 	range->nr_missed = 0;
 	spin_lock_init(&range->lock);
+	pieces->done = range_done;
 	/* All pages may be huge: do not ask for many CPUs for a few folios. */
 	if (!migrate_pieces_run(pieces, DIV_ROUND_UP(range->nr_left, HPAGE_PMD_NR),
 				range->nr_left))
 		return false;
-	if (!range->nr_missed && !pieces->no_memory) {
-		list_splice(&pieces->left, left);
-		return true;
-	}
-	if (list_empty(&pieces->left))
-		return !pieces->no_memory;
-
-	/* A folio that is isolated would be missed again: first be done with these. */
-	if (!migrate_pages_rest(&pieces->left, pieces->get_new_folio, NULL, pieces->private,
-				pieces->mode, pieces->reason, NULL, pieces->begun))
-		return !pieces->no_memory;
-	/* Their failures are counted when all of the range is looked at. */
+	range_join_missed(range, 1);
+	/* The caller finds only what is on the LRU. */
 	putback_movable_pages(&pieces->left);
-	return false;
+	return !pieces->no_memory;
 }

@@ -13,10 +13,10 @@
  * for its helpers at the end, only until the pages of their pieces are migrated
  * or left to others.
  *
- * Real-time tasks have no team: ordinary tasks must not delay them, but helpers
- * are ordinary tasks and may lose their CPU in the middle of a batch. They do
- * not lose it in the middle of a chunk, but may before they leave, so real-time
- * tasks share copies only on request.
+ * Real-time tasks have no team: a helper is an ordinary task that may lose its
+ * CPU in the middle of a batch, and the real-time task would wait for it. It does
+ * not lose the CPU in the middle of a chunk, but may before it leaves, so
+ * real-time tasks share copies only on request.
  */
 #include <linux/cleanup.h>
 #include <linux/cpuset.h>
