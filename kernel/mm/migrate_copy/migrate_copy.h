@@ -79,7 +79,6 @@ struct migrate_copy_work {
  * @max_helpers: The most helpers wanted for batches.
  * @scopes: The memalloc scopes (PF_MEMALLOC*) of the task that started it.
  * @nr_jobs: Number of jobs so far.
- * @folio: A large folio for a helper to put, or NULL. Set only by the caller.
  * @lock: Protects @jobs.
  * @jobs: The copies in progress that may be shared.
  */
@@ -91,7 +90,6 @@ struct migrate_copy_team {
 	unsigned int max_helpers;
 	unsigned int scopes;
 	unsigned int nr_jobs;
-	struct folio *folio;
 	raw_spinlock_t lock;	/* Protects what follows */
 	struct list_head jobs;
 };
@@ -120,8 +118,6 @@ void migrate_copy_team_start(struct migrate_copy_team *team,
 			     int nid, unsigned int max_helpers, unsigned int asked);
 void migrate_copy_team_wake(struct migrate_copy_team *team);
 void migrate_copy_team_end(struct migrate_copy_team *team);
-void __migrate_copy_team_put(struct migrate_copy_team *team,
-			     struct folio *folio);
 unsigned int __migrate_copy_asked(void);
 
 /**
@@ -152,26 +148,6 @@ static inline unsigned int migrate_copy_asked(unsigned long mpol_flags)
 {
 	return IS_ENABLED(CONFIG_MIGRATE_COPY) && mpol_flags & MPOL_MF_MOVE_MT ?
 	       __migrate_copy_asked() : 0;
-}
-
-/**
- * migrate_copy_team_put() - Put a folio that has been migrated.
- * @team: The team that helps with copies, or NULL.
- * @folio: The folio, on no list.
- *
- * Freeing a large folio takes as long as copying it with several CPUs, so helpers
- * that have nothing to copy at the moment free it.
- *
- * Context: Process context.
- */
-static inline void migrate_copy_team_put(struct migrate_copy_team *team,
-					 struct folio *folio)
-{
-	if (migrate_copy_enabled() && team && team->started &&
-	    folio_test_large(folio))
-		__migrate_copy_team_put(team, folio);
-	else
-		folio_put(folio);
 }
 
 DECLARE_STATIC_KEY_FALSE(migrate_copy_engine_key);

@@ -133,18 +133,7 @@ static bool team_help_copy(struct migrate_copy_team *team)
 	return true;
 }
 
-/* Put the folio that the caller has left to its helpers; false if none. */
-static bool team_put_folio(struct migrate_copy_team *team)
-{
-	struct folio *folio = READ_ONCE(team->folio);
-
-	if (!folio || cmpxchg(&team->folio, folio, NULL) != folio)
-		return false;
-	folio_put(folio);
-	return true;
-}
-
-/* Help with copies and puts; false after a while without any. */
+/* Help with copies; false after a while without any. */
 static bool team_help_others(struct migrate_copy_team *team)
 {
 	struct migrate_copy_work *work = &team->work;
@@ -153,7 +142,7 @@ static bool team_help_others(struct migrate_copy_team *team)
 	/* Without large copies there is nothing to wait for. */
 	while (READ_ONCE(team->nr_jobs) && !READ_ONCE(work->ends) &&
 	       migrate_copy_may_help(work)) {
-		if (team_help_copy(team) || team_put_folio(team))
+		if (team_help_copy(team))
 			return true;
 		if (local_clock() - since > COPY_WAIT_NS)
 			break;
@@ -183,7 +172,6 @@ static void team_init(struct migrate_copy_team *team,
 	team->nr_jobs = 0;
 	raw_spin_lock_init(&team->lock);
 	INIT_LIST_HEAD(&team->jobs);
-	team->folio = NULL;
 	team->started = true;
 }
 
@@ -240,23 +228,6 @@ void migrate_copy_job_unshare(struct migrate_copy_job *job,
 		list_del(&job->node);
 	while (atomic_read_acquire(&job->users))
 		cpu_relax();
-}
-
-/**
- * __migrate_copy_team_put() - Let a helper that only copies put a large folio.
- * @team: The team, started.
- * @folio: The folio, in no list.
- *
- * Context: Process context.
- */
-void __migrate_copy_team_put(struct migrate_copy_team *team,
-			     struct folio *folio)
-{
-	/* Helpers take one at a time; if they lag behind, do not wait. */
-	if (team->next_batch || READ_ONCE(team->folio))
-		folio_put(folio);
-	else	/* Pairs with the full barrier in team_put_folio(). */
-		smp_store_release(&team->folio, folio);
 }
 
 /**
@@ -328,6 +299,5 @@ void migrate_copy_team_start(struct migrate_copy_team *team,
 void migrate_copy_team_end(struct migrate_copy_team *team)
 {
 	migrate_copy_helpers_retract(&team->work);
-	team_put_folio(team);
 	team->started = false;
 }
