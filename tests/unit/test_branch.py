@@ -219,7 +219,7 @@ def test_patches_come_and_go(made: Path, pristine: Path, content: Content, tmp_p
     assert {"series/more.txt", "series/later/more.diff", "bases/7.3/patches/more.diff"}.isdisjoint(
         after
     )
-    # What has been absorbed makes the same branch again.
+    # A branch made from the absorbed series is the same.
     branch.make(content.base, pristine, tmp_path / "again")
     assert run(tmp_path / "again", "rev-parse", "HEAD^{tree}") == run(
         made, "rev-parse", "HEAD^{tree}"

@@ -73,7 +73,7 @@ def us(ns: float, base_ns: float, digits: int = 0) -> str:
     return f"{ns / 1000:,.{digits}f} ({ns / max(1.0, base_ns):.2f})"
 
 
-def copied(row: Row, how: str) -> str:
-    """Return, for people, how much of the content was copied in that way."""
-    by_whom = [row.counters.get(f"migrate_copy.bytes_{w}", 0) for w in _COPIERS]
-    return f"{row.counters.get(f'migrate_copy.bytes_{how}', 0) / (sum(by_whom) or 1):.0%}"
+def copied_by_dma(row: Row) -> str:
+    """Return, for people, how much of the content was copied by engines."""
+    engines, *others = (row.counters.get(f"migrate_copy.bytes_{who}", 0) for who in _COPIERS)
+    return f"{engines / ((engines + sum(others)) or 1):.0%}"

@@ -103,9 +103,9 @@ def _earlier(composed: Composed, below: str, version: Version) -> str:
 
 
 def _cover(last: str) -> tuple[str, str]:
-    """Return subject and text of the cover letter of mails that end with a patch.
+    """Return subject and text of the cover letter for mails whose last patch is `last`.
 
-    A part that has one of its own is the end of what would be sent first.
+    Its part may have a letter of its own, for when the series is sent only as far as that part.
     """
     pieces = series.load()
     part = next((patch.part for patch in pieces.patches if patch.name == last), "")
