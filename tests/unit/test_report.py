@@ -516,7 +516,7 @@ def test_the_page_goes_from_verdict_to_questions_to_machines() -> None:
         "<h2>What does it cost others?</h2>",
         "<h2>What does DMA give?</h2>",
         "All published throughputs",
-        "<h2>Notes</h2>",
+        "<details><summary>Notes</summary>",
         "<h2>Machine</h2>",
         "machine parallel: accelerator tcg",
     ]

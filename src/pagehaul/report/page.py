@@ -48,7 +48,8 @@ def page(all_results: Sequence[Results]) -> str:
     parts += [html_table(table, "h3", notes) for table in published]
     parts.append("</details>")
     if notes.section():
-        parts += ["<h2>Notes</h2>", notes.section()]
+        # Browsers open what is folded where a link leads into it.
+        parts += ["<details><summary>Notes</summary>", notes.section(), "</details>"]
     parts.append("<h2>Machine</h2>")
     for run in runs:
         told = [escape(fact) for fact in facts(run.results) if not notes.tells(fact)]
