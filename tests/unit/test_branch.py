@@ -227,6 +227,21 @@ def test_patches_come_and_go(made: Path, pristine: Path, content: Content, tmp_p
     assert absorb.absorb(content.base, pristine, tmp_path / "again") == []
 
 
+def test_a_patch_may_change_only_what_earlier_ones_have_brought(
+    made: Path, pristine: Path, content: Content, tmp_path: Path
+) -> None:
+    run(made, "reset", "--quiet", "--hard", "HEAD~2")
+    copy = (made / "mm/copy.c").read_text()
+    commit(made, "mm/copy: say so", {"mm/copy.c": f"so\n{copy}"})
+    absorb.absorb(content.base, pristine, made)
+    after = pieces(tmp_path)
+    assert "+so\n" in after["series/later/say-so.diff"]
+    assert "bases/7.3/patches/say-so.diff" not in after
+    branch.make(content.base, pristine, tmp_path / "again")
+    assert run(tmp_path / "again", "log", "-1", "--format=%s") == "mm/copy: say so"
+    assert absorb.absorb(content.base, pristine, tmp_path / "again") == []
+
+
 def test_a_new_file_that_a_pattern_names_needs_no_entry(
     made: Path, pristine: Path, content: Content, tmp_path: Path
 ) -> None:

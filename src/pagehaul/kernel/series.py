@@ -80,7 +80,8 @@ class Series:
         found = [
             patch
             for patch in self.patches
-            if patch.part in wanted and (patch.files or base.diff(patch.name).exists())
+            if patch.part in wanted
+            and (patch.files or base.diff(patch.name).exists() or self.later(patch.name).exists())
         ]
         if not base.diff(COMBINED).exists():
             return found
