@@ -119,6 +119,25 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+@contextmanager
+def ending_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Have `process`, started in a session of its own, killed if this one is: nothing else is left.
+
+    A shell reads from a pipe that only this process can write to, and never does.
+    """
+    with subprocess.Popen(
+        ["sh", "-c", f"read -r _; kill -s KILL -- -{process.pid}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as watcher:
+        try:
+            yield
+        finally:
+            watcher.kill()
+
+
 @dataclass(frozen=True)
 class Command:
     """Words that are run in a directory, with `env` added to the environment."""

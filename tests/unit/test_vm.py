@@ -3,6 +3,8 @@
 
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -311,6 +313,28 @@ def test_interrupt_kills_the_guest(
     with pytest.raises(KeyboardInterrupt):
         boot("sleep 98762")
     assert not alive("sleep 98762")
+
+
+def test_a_guest_ends_with_the_tool_however_that_ends(
+    alive: Callable[[str], bool],
+) -> None:
+    script = (
+        "import subprocess, sys\n"
+        "from pagehaul.ui import ending_with_us\n"
+        "guest = subprocess.Popen(['sh', '-c', 'sleep 98761 & sleep 98761'],"
+        " start_new_session=True)\n"
+        "with ending_with_us(guest):\n"
+        "    print('begun', flush=True)\n"
+        "    guest.wait()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as tool:
+        assert tool.stdout is not None and tool.stdout.readline() == b"begun\n"
+        assert alive("sleep 98761")
+        tool.kill()
+    until = time.monotonic() + 10
+    while alive("sleep 98761") and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not alive("sleep 98761")
 
 
 def test_command_reaches_the_guest_quoted(boot: Booted) -> None:

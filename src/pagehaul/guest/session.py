@@ -19,7 +19,7 @@ from pagehaul.guest.console import Console
 from pagehaul.guest.script import POWER_OFF_S
 from pagehaul.guest.task import Listener, Task
 from pagehaul.paths import REPO
-from pagehaul.ui import kill_group
+from pagehaul.ui import ending_with_us, kill_group
 
 # Seconds a guest may go on after it reported a hang, so that the reports of all tasks get out.
 _HANG_GRACE_S = 15.0
@@ -95,9 +95,10 @@ class Session:
                     selector.register(self._fifos[name], selectors.EVENT_READ, name)
                 if on_begin is not None:
                     on_begin(lambda: process.poll() is None)
-                while self._read(selector, log_file) and not self._expired():
-                    if not booted and self.begun():
-                        booted = time.monotonic() - self._started
+                with ending_with_us(process):
+                    while self._read(selector, log_file) and not self._expired():
+                        if not booted and self.begun():
+                            booted = time.monotonic() - self._started
                 if self.overdue and self.overdue != _STOPPED:
                     told = "".join(f"{line}\n" for line in ("", *self._state())).encode()
                     log_file.write(told)
