@@ -84,15 +84,8 @@ struct migrate_aid {
 	struct migrate_copy_team *team;	/* Helpers that may copy */
 	unsigned int asked;		/* MIGRATE_MT, MIGRATE_HIGHPRI */
 	bool tries;			/* Best effort: the rest is retried */
-	struct anon_vma *anon_vma;	/* Referenced once for a batch */
 	bool no_memory;			/* If tries: an allocation failed */
 };
-
-/* mm/migrate_rmap.c */
-struct anon_vma *migrate_get_anon_vma(struct folio *folio, struct migrate_aid *aid);
-void migrate_folios_unmap(struct list_head *srcs, struct list_head *dsts,
-			  struct list_head *left_srcs,
-			  struct list_head *left_dsts);
 
 int migrate_hugetlbs(struct list_head *from, new_folio_t get_new_folio,
 		     free_folio_t put_new_folio, unsigned long private,
