@@ -226,6 +226,8 @@ static bool array_isolate_page(struct migrate_array *array, struct migrate_piece
 	folio = folio_walk_start(&fw, vma, addr, FW_ZEROPAGE);
 	if (!folio)
 		return true;
+	/* For sparse: folio_walk_start() has taken it. */
+	__acquire(fw.ptl);
 
 	err = folio_may_move(folio, array->node, false);
 	if (folio_test_large(folio) && err >= 0 &&
@@ -240,9 +242,7 @@ static bool array_isolate_page(struct migrate_array *array, struct migrate_piece
 		if (!odd)
 			array_set_state(array, i, MIGRATE_ARRAY_TAKEN);
 	}
-#ifndef __CHECKER__	/* sparse does not know folio_walk_start() locks. */
 	folio_walk_end(&fw, vma);
-#endif
 	return !odd;
 }
 

@@ -284,7 +284,7 @@ static bool batch_worth_it(const struct list_head *src_folios, bool may_offload,
 	if (list_empty(src_folios))
 		return false;
 	if (READ_ONCE(migrate_copy_mt_page_copy) == MIGRATE_COPY_MT_ALWAYS ||
-	    READ_ONCE(migrate_copy_nontemporal) != MIGRATE_COPY_NT_NEVER)
+	    READ_ONCE(migrate_copy_non_temporal) != MIGRATE_COPY_NT_NEVER)
 		return true;
 
 	if (team->started && team->next_batch && !list_is_singular(src_folios) &&

@@ -369,7 +369,7 @@ int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk)
 	}
 	/* Also after an error: the migrating task will copy there. */
 	if (job->nontemporal)
-		migrate_copy_nontemporal_done();
+		wmb();
 	atomic64_add(task_sched_runtime(current) - start, &chunk->offload->cpu_ns);
 	return err ? -EHWPOISON : 0;
 }

@@ -170,12 +170,9 @@ enum {
 	MIGRATE_COPY_NT_ALWAYS,
 };
 
-extern unsigned int migrate_copy_nontemporal;
+extern unsigned int migrate_copy_non_temporal;
 int migrate_copy_page_nontemporal(struct page *dst, struct page *src);
-void migrate_copy_nontemporal_done(void);
 bool migrate_copy_is_nontemporal(int reason, int nid);
-ssize_t migrate_copy_nontemporal_print(char *buf);
-int migrate_copy_nontemporal_parse(const char *text);
 
 /**
  * migrate_copy_job_page() - Copy a base page of a job.
@@ -183,8 +180,8 @@ int migrate_copy_nontemporal_parse(const char *text);
  * @dst: The page to copy to.
  * @src: The page to copy from.
  *
- * Context: Any. If @job->nontemporal, the copy is visible to others only after
- * migrate_copy_nontemporal_done().
+ * Context: Any. If @job->nontemporal, the copy is visible to others only after a
+ * write barrier.
  * Return: 0, or nonzero if a machine check interrupted the copy.
  */
 static inline int migrate_copy_job_page(const struct migrate_copy_job *job,

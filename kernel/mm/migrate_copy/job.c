@@ -146,8 +146,9 @@ void migrate_copy_job_copy(struct migrate_copy_job *job, u64 first,
 		page = 0;
 		pair++;
 	}
+	/* Before the release that reports them as complete. */
 	if (job->nontemporal)
-		migrate_copy_nontemporal_done();
+		wmb();
 }
 
 /**

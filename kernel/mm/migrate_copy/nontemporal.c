@@ -6,8 +6,8 @@
  * in use; but a read of the destination soon after misses the caches. Which of
  * these matters more depends on the machine, so they are off by default.
  *
- * The stores are weakly ordered: call migrate_copy_nontemporal_done() before
- * reporting the copy as complete.
+ * The stores are weakly ordered: a write barrier is needed before the copy is
+ * reported as complete.
  */
 #include <linux/highmem.h>
 #include <linux/instrumented.h>
@@ -15,23 +15,13 @@
 #include <linux/mm.h>
 #include <linux/nodemask.h>
 #include <linux/string.h>
-#include <linux/sysfs.h>
 
 #include "internal.h"
 
-static const char * const nontemporal_names[] = {
-	[MIGRATE_COPY_NT_NEVER]		= "never",
-	[MIGRATE_COPY_NT_DEMOTION]	= "demotion",
-	[MIGRATE_COPY_NT_FAR]		= "far",
-	[MIGRATE_COPY_NT_ALWAYS]	= "always",
-};
-
-unsigned int migrate_copy_nontemporal = MIGRATE_COPY_NT_NEVER;
+unsigned int migrate_copy_non_temporal = MIGRATE_COPY_NT_NEVER;
 
 #ifdef CONFIG_X86_64
 #include <asm/asm.h>
-
-#define HAVE_NONTEMPORAL	true
 
 /*
  * Returns 0, or the number of 32-byte units left if a load hit a machine check,
@@ -69,8 +59,7 @@ static unsigned long copy_page_nontemporal(void *dst, const void *src)
  * @dst: The page to copy to.
  * @src: The page to copy from.
  *
- * Context: Any. The copy is visible to others only after
- * migrate_copy_nontemporal_done().
+ * Context: Any. The copy is visible to others only after a write barrier.
  * Return: 0, or nonzero if a machine check interrupted the copy.
  */
 int migrate_copy_page_nontemporal(struct page *dst, struct page *src)
@@ -89,25 +78,11 @@ int migrate_copy_page_nontemporal(struct page *dst, struct page *src)
 	return 0;
 }
 #else
-#define HAVE_NONTEMPORAL	false
-
 int migrate_copy_page_nontemporal(struct page *dst, struct page *src)
 {
 	return copy_mc_highpage(dst, src);
 }
 #endif
-
-/**
- * migrate_copy_nontemporal_done() - Order copies before later stores.
- *
- * Context: Any; must be called by the task that made the copies. If it has
- * changed CPUs since, the context switch has ordered the earlier ones.
- */
-void migrate_copy_nontemporal_done(void)
-{
-	/* Order the copies before the release that reports them as complete. */
-	wmb();
-}
 
 /**
  * migrate_copy_is_nontemporal() - Should a copy bypass the caches?
@@ -119,7 +94,7 @@ void migrate_copy_nontemporal_done(void)
  */
 bool migrate_copy_is_nontemporal(int reason, int nid)
 {
-	switch (READ_ONCE(migrate_copy_nontemporal)) {
+	switch (READ_ONCE(migrate_copy_non_temporal)) {
 	case MIGRATE_COPY_NT_ALWAYS:
 		return true;
 	case MIGRATE_COPY_NT_FAR:
@@ -129,38 +104,4 @@ bool migrate_copy_is_nontemporal(int reason, int nid)
 	default:
 		return false;
 	}
-}
-
-/**
- * migrate_copy_nontemporal_print() - Print which copies bypass the caches.
- * @buf: The sysfs buffer.
- *
- * Context: Any.
- * Return: The length.
- */
-ssize_t migrate_copy_nontemporal_print(char *buf)
-{
-	unsigned int choice = READ_ONCE(migrate_copy_nontemporal);
-
-	return sysfs_emit(buf, "%s\n", nontemporal_names[choice]);
-}
-
-/**
- * migrate_copy_nontemporal_parse() - Select which copies bypass the caches.
- * @text: One of the names.
- *
- * Context: Any.
- * Return: 0; -EINVAL for an unknown name; -EOPNOTSUPP for any but "never" on an
- * architecture without such copies. On error nothing is changed.
- */
-int migrate_copy_nontemporal_parse(const char *text)
-{
-	int choice = sysfs_match_string(nontemporal_names, text);
-
-	if (choice < 0)
-		return choice;
-	if (!HAVE_NONTEMPORAL && choice != MIGRATE_COPY_NT_NEVER)
-		return -EOPNOTSUPP;
-	WRITE_ONCE(migrate_copy_nontemporal, choice);
-	return 0;
 }

@@ -44,6 +44,13 @@ static const char * const placement_names[] = {
 	[MIGRATE_COPY_FILL]	= "fill",
 };
 
+static const char * const non_temporal_names[] = {
+	[MIGRATE_COPY_NT_NEVER]		= "never",
+	[MIGRATE_COPY_NT_DEMOTION]	= "demotion",
+	[MIGRATE_COPY_NT_FAR]		= "far",
+	[MIGRATE_COPY_NT_ALWAYS]	= "always",
+};
+
 /* A file for a number. Other files have functions of their own. */
 struct knob {
 	struct kobj_attribute attr;
@@ -174,19 +181,6 @@ static ssize_t reasons_store(struct kobject *kobj, struct kobj_attribute *attr,
 	return migrate_copy_reasons_parse(buf, &migrate_copy_reasons) ?: count;
 }
 
-static ssize_t non_temporal_show(struct kobject *kobj,
-				 struct kobj_attribute *attr, char *buf)
-{
-	return migrate_copy_nontemporal_print(buf);
-}
-
-static ssize_t non_temporal_store(struct kobject *kobj,
-				  struct kobj_attribute *attr, const char *buf,
-				  size_t count)
-{
-	return migrate_copy_nontemporal_parse(buf) ?: count;
-}
-
 #define KNOB(_name, _min, _max, _names) {				\
 	.attr = __ATTR(_name, 0644, knob_show, knob_store),		\
 	.value = &migrate_copy_##_name,					\
@@ -198,9 +192,10 @@ static struct knob knobs[] = {
 	KNOB(max_helpers, 0, MIGRATE_COPY_MAX_HELPERS, NULL),
 	KNOB(placement, 0, MIGRATE_COPY_FILL, placement_names),
 	KNOB(priority, 0, MIGRATE_COPY_HIGH, priority_names),
+	KNOB(non_temporal, 0, IS_ENABLED(CONFIG_X86_64) ? MIGRATE_COPY_NT_ALWAYS : 0,
+	     non_temporal_names),
 	{ .attr = __ATTR_RW(enabled) },
 	{ .attr = __ATTR_RW(reasons) },
-	{ .attr = __ATTR_RW(non_temporal) },
 };
 
 static const struct ctl_table migrate_copy_table[] = {

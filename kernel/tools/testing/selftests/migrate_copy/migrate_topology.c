@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include <assert.h>
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -102,6 +103,7 @@
 #define FLUSHES_MOST	2
 #define HOTPLUG_S	12
 #define HOTPLUG_MIN	4
+#define COMES		6	/* Pairs of CPUs, while helpers of a cpuset work */
 
 /* MPOL_WEIGHTED_INTERLEAVE of Linux 6.9, an enum that not all headers have. */
 #define WEIGHTED_INTERLEAVE	6
@@ -1117,12 +1119,15 @@ static void test_halves(const void *arg)
 
 /*
  * In a cpuset of two CPUs: one for the caller, and one for its helper, until a task
- * takes that which no workqueue may disturb. The scheduler leaves a twentieth of each
- * second to ordinary tasks then: a helper that could not leave the CPU would take a
- * second for the rest of its batch. It goes on where its caller is.
+ * takes that. If it is a real-time task, the scheduler leaves a twentieth of each
+ * second to ordinary tasks: a helper that could not leave the CPU would take a
+ * second for the rest of its batch. It goes on where its caller is. If it is an
+ * ordinary task, the helper, which is SCHED_IDLE, would get three thousandths of the
+ * CPU, with pages unmapped for which others wait. It gets the priority of its caller.
  */
 static void beside_turns(const void *arg)
 {
+	bool realtime = *(const bool *)arg;
 	struct turns *turns = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	double start, took, alone = 1e9, longest = 0, end = now() + TAKEN_TRY_S;
@@ -1136,7 +1141,7 @@ static void beside_turns(const void *arg)
 	region_make_own(&r, &base_pages);
 	teams_of(1);
 	trace_start();
-	hog = hog_start(cpu_list[1], true, turns);
+	hog = hog_start(cpu_list[1], realtime, turns);
 	for (move = 0; move < TAKEN_MOVES || (taken < TAKEN && now() < end); move++) {
 		int to = nodes[(move + 1) % 2];
 
@@ -1174,7 +1179,7 @@ static void beside_turns(const void *arg)
 	region_free(&r);
 }
 
-static void test_realtime(const void *arg)
+static void test_taken(const void *arg)
 {
 	random_start(1, 0);
 	on_two_cpus(beside_turns, arg);
@@ -1651,11 +1656,112 @@ static void test_hotplug(const void *arg)
 	region_free(&huge);
 }
 
+/*
+ * How many kernel threads have a name that begins so, and, unless @cpu is
+ * negative, may not run on that CPU.
+ */
+static int threads_named(const char *name, int cpu)
+{
+	struct dirent *entry;
+	int nr = 0;
+	DIR *proc;
+
+	proc = opendir("/proc");
+	require(proc, "no /proc");
+	while ((entry = readdir(proc))) {
+		char path[300], comm[64] = "";
+		cpu_set_t may;
+
+		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+		if (!isdigit(entry->d_name[0]) || file_read(path, comm, sizeof(comm)) ||
+		    strncmp(comm, name, strlen(name)))
+			continue;
+		nr += cpu < 0 || (!sched_getaffinity(atoi(entry->d_name), sizeof(may), &may) &&
+				  !CPU_ISSET(cpu, &may));
+	}
+	closedir(proc);
+	return nr;
+}
+
+/* Both counted before any test. */
+static int rescuers;
+static uint64_t requests;
+
+static void test_no_workers(const void *unused)
+{
+	struct region r;
+	int move;
+
+	(void)unused;
+	if (requests)
+		skip("somebody has had help since the kernel was booted");
+	require(!rescuers, "a workqueue before the first help");
+	mode_enter(MODE_PARALLEL);
+	region_make(&r, &base_pages, nodes[0], false);
+	for (move = 0; move < ROUNDS && !threads_named("kworker/R-migra", -1); move++)
+		region_move_pages(&r, nodes[move % 2], nodes[(move + 1) % 2]);
+	require(move < ROUNDS, "no workqueue after that");
+	region_free(&r);
+}
+
+/* Moves as one of two CPUs while others come and go. */
+static void move_meanwhile(const void *arg)
+{
+	const volatile int *changes = arg;
+	uint64_t pages = stat_read("pages_helpers");
+	int moves = 0, last = *changes;
+	struct region r;
+
+	mode_enter(MODE_PARALLEL);
+	region_make(&r, &base_pages, nodes[0], false);
+	while (*changes < last + COMES || stat_read("pages_helpers") == pages) {
+		require(!region_move_pages(&r, nodes[moves % 2], nodes[(moves + 1) % 2]),
+			"after %d moves", moves);
+		moves++;
+	}
+	ksft_print_msg("%d moves, %d CPUs away and back\n", moves, *changes - last);
+	region_free(&r);
+}
+
+/*
+ * Of two CPUs that went, one returns: workers may run on those that are online, not
+ * on the other. Then that returns as well, maybe while a worker helps a cpuset.
+ */
+static void test_hotplug_mask(const void *unused)
+{
+	int first = cpu_list[nr_cpus - 2], second = cpu_list[nr_cpus - 1];
+	volatile int *changes;
+	pid_t pid;
+
+	(void)unused;
+	if (first_of(second, "online") < 0 || nr_cpus < 4)
+		skip("needs CPU hot-plug and 4 CPUs");
+	changes = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	require(changes != MAP_FAILED, "no memory");
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			*changes += !cpu_set_online(second, false) &&
+				    !cpu_set_online(first, false) &&
+				    !cpu_set_online(first, true) &&
+				    !cpu_set_online(second, true);
+	}
+	on_two_cpus(move_meanwhile, (const void *)changes);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	all_online();
+	require(!threads_named("kworker/u", first) && !threads_named("kworker/u", second),
+		"workers that may not run on CPUs %d and %d any more", first, second);
+}
+
 static const struct {
 	const char *name;
 	test_fn fn;
 	const void *arg;
 } tests[] = {
+	{ "no workers before the first help", test_no_workers, NULL },
 	{ "spread: cores, nodes and caches in order", test_order, "spread" },
 	{ "fill: cores, nodes and caches in order", test_order, "fill" },
 	{ "threads: around all nodes", test_around,
@@ -1682,9 +1788,13 @@ static const struct {
 	{ "max_helpers: free for others while a call waits", test_waiting, NULL },
 	{ "mbind: by the node of who asks", test_nearest, NULL },
 	{ "mbind: by the place of a page", test_in_turn, NULL },
-	{ "real-time: a task takes the CPU of a helper", test_realtime, NULL },
+	{ "real-time: a task takes the CPU of a helper", test_taken,
+	  &(const bool){ true } },
+	{ "an ordinary task takes the CPU of a helper", test_taken,
+	  &(const bool){ false } },
 	{ "real-time: no team for a task", test_realtime_caller, NULL },
 	{ "hot-plug: CPUs come and go", test_hotplug, NULL },
+	{ "hot-plug: workers get back a CPU that has returned", test_hotplug_mask, NULL },
 };
 
 int main(void)
@@ -1692,6 +1802,8 @@ int main(void)
 	char reasons[512] = "all";
 	size_t i;
 
+	rescuers = threads_named("kworker/R-migra", -1);
+	requests = stat_read("requests");
 	/* Without the file no test runs. */
 	file_read(KNOB_DIR "/reasons", reasons, sizeof(reasons));
 	tests_start(ARRAY_SIZE(tests));

@@ -440,7 +440,7 @@ static bool knob_non_temporal(bool always)
 	int err = file_write(KNOB_DIR "/non_temporal",
 			     always ? "always" : "never");
 
-	return !err || (always && err == -EOPNOTSUPP);
+	return !err || (always && err == -EINVAL && !HAS_NON_TEMPORAL);
 }
 
 const char * const mode_names[NR_MODES] = {

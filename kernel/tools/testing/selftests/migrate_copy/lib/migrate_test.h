@@ -136,6 +136,13 @@ void cpu_pin(pid_t pid, int cpu);
  * task was not frozen in time.
  */
 int suspend_tasks(unsigned int timeout_ms);
+/* Copies that bypass the caches: elsewhere the knob accepts only "never". */
+#ifdef __x86_64__
+#define HAS_NON_TEMPORAL	1
+#else
+#define HAS_NON_TEMPORAL	0
+#endif
+
 #define KNOB_DIR	"/sys/kernel/mm/migrate_copy"
 #define ENGINES_DIR	KNOB_DIR "/engines"
 /* What dcbm is told, and what softdma is made to fail in. */
