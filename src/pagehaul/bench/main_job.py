@@ -21,7 +21,7 @@ CPUS = 16
 
 TIERS = ("demotion", "promotion")
 
-# The scene in three guests: in one alone the requests answered meanwhile differ by a fifth.
+# The scene in three guests: from one to another the requests answered in it differ by a fifth.
 _THRICE = Effort(3, 1, 1, 1, 1, 3600.0)
 
 
