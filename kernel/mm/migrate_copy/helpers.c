@@ -277,7 +277,7 @@ static bool helper_confine(struct migrate_copy_helper *me, struct task_struct *c
 {
 	cpumask_copy(&me->mine, current->cpus_ptr);
 	me->moved = false;
-	/* Not if the CPU is not in /sys/devices/virtual/workqueue/cpumask. */
+	/* Refuse if the CPU is not in /sys/devices/virtual/workqueue/cpumask. */
 	if (!cpumask_test_cpu(me->cpu, &me->mine)) {
 		WRITE_ONCE(me->wanted_until, jiffies + HZ);
 		return false;

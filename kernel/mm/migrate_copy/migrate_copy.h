@@ -134,7 +134,9 @@ unsigned int __migrate_copy_asked(void);
  */
 static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
 {
-	return migrate_copy_enabled() ? MIGRATE_COPY_BATCH_PAGES : dflt;
+	if (IS_ENABLED(CONFIG_MIGRATE_COPY_JUDGE))
+		return migrate_copy_enabled() ? MIGRATE_COPY_BATCH_PAGES : dflt;
+	return migrate_copy_enabled() ? min(dflt, MIGRATE_COPY_BATCH_PAGES) : dflt;
 }
 
 /**

@@ -488,22 +488,12 @@ static void test_mbind(const void *arg)
 	mbind_over((MIDDLE - HOLE) * PAGE, NR_PAGES * PAGE);
 }
 
-/*
- * migrate_pages() counts a huge page that it has split as one that did not move, if
- * there is any such page.
- */
-static void test_split(const void *arg)
+/* Huge pages of which only halves are mapped, which is why they are split. */
+static char *split_make(void)
 {
-	const struct variant *v = arg;
-	size_t size = (SPLIT + 1) * 2 * MB;
-	int pipes[2], moved;
-	struct iovec iov;
+	size_t size = (SPLIT + 1) * 2 * MB, i;
 	char *map, *huge;
-	size_t i;
 
-	nodes_find(&from, &to);
-	mode_enter(v->mode);
-	thp_only(2 * MB);
 	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		   -1, 0);
 	require(map != MAP_FAILED && !madvise(map, size, MADV_HUGEPAGE) &&
@@ -516,6 +506,38 @@ static void test_split(const void *arg)
 			skip("no huge page to be had");
 		require(!munmap(huge + i * 2 * MB + MB, MB), "cannot unmap");
 	}
+	return huge;
+}
+
+/*
+ * migrate_pages() counts a huge page that it has split as one that did not move, if
+ * there is any such page.
+ */
+static void test_split(const void *arg)
+{
+	const struct variant *v = arg;
+	int pipes[2], moved;
+	struct iovec iov;
+	char *huge;
+	size_t i;
+
+	nodes_find(&from, &to);
+	mode_enter(v->mode);
+	thp_only(2 * MB);
+	/* Whatever is split has moved. */
+	huge = split_make();
+	moved = sys_migrate_pages(0, from, to);
+	require(!moved, "%d, not 0, when all has moved", moved);
+	for (i = 0; i < SPLIT; i++)
+		munmap(huge + i * 2 * MB, MB);
+	huge = split_make();
+	for (i = 0; i < SPLIT; i++) {
+		require(!sys_mbind(huge + i * 2 * MB, MB, MPOL_BIND, to,
+				   MPOL_MF_MOVE | MPOL_MF_STRICT),
+			"mbind(): %s", strerror(errno));
+		munmap(huge + i * 2 * MB, MB);
+	}
+	split_make();
 	base = map_on_node(PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	iov.iov_base = base;
 	iov.iov_len = PAGE;
