@@ -8,9 +8,10 @@
  * a page is recorded only if it is certain what status a single CPU would
  * report. All other pages are left alone.
  *
- * One difference is visible to user space: if the call ends early because a
+ * Two differences are visible to user space: if the call ends early because a
  * page cannot be moved, later pages, whose status is not reported, may have
- * moved.
+ * moved; and a large folio that is mapped twice and named twice may be reported
+ * as moved where a single CPU reports -EBUSY.
  */
 #include <linux/compat.h>
 #include <linux/pagewalk.h>

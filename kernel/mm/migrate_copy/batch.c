@@ -39,7 +39,7 @@
  * destination before its folio is moved. A buffered read, which takes no folio
  * lock, finds the source, whose content does not change, until the mapping
  * switches to a destination whose content is already complete (see job.c and
- * helpers.c for the ordering). If a copy fails, the destination is left
+ * team.c for the ordering). If a copy fails, the destination is left
  * unmarked; move_to_new_folio() then copies again, and handles errors as usual.
  *
  * What is not batched

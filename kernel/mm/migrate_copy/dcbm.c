@@ -47,8 +47,8 @@
 #define MAX_CHANNELS	64
 
 /*
- * A device takes more CPU time for smaller folios than copying them does, so they are
- * left to CPUs that copy as well.
+ * Submitting smaller folios takes more CPU time than copying them, so they are left
+ * to CPUs that copy as well.
  */
 #define MIN_FOLIO	SZ_64K
 
@@ -526,7 +526,7 @@ static struct dma_chan *dcbm_request(struct search *s)
 	return dma_request_channel(mask, dcbm_filter, s);
 }
 
-/* Request a channel, as many of all devices; false if there is none that can be used. */
+/* Request one channel, balanced across devices; false if none can be used. */
 static bool dcbm_acquire_one(struct dcbm_chan *dchan)
 {
 	struct search s = { .dchan = dchan };
@@ -592,7 +592,7 @@ static bool dcbm_wait_left(void)
 	return wait_var_event_timeout(&dcbm_leaving, !atomic_read(&dcbm_leaving), LEAVE_DELAY);
 }
 
-/* Have so many channels, or all that there are. Returns whether others are released. */
+/* Adjust to @wanted channels, or all that there are. Returns whether any is released. */
 static bool dcbm_acquire(unsigned int wanted)
 {
 	struct dcbm_chan *dchan;

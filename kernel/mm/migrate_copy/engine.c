@@ -247,7 +247,7 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job, unsigned lon
 	spin_lock_init(&o.lock);
 	guard(srcu)(&engines_srcu);
 	started = offload_start(&o, reason);
-	/* CPUs copy what an engine that is stuck has not claimed, and nobody else does. */
+	/* If the engine is stuck, CPUs copy what it has not claimed. */
 	if (started && o.alone && !offload_wait(&o))
 		offload_close(&o);
 	woken = migrate_copy_job_run(job, team, o.nid, max_helpers);
@@ -256,8 +256,8 @@ unsigned int migrate_copy_offload_run(struct migrate_copy_job *job, unsigned lon
 	offload_end(&o);
 
 	/*
-	 * The task whose request it is charges what its helpers took, and waits for
-	 * them before it does. A helper is not in that task's cgroup.
+	 * The requesting task charges the time of its helpers after all of them have
+	 * left. A helper itself is not in that task's cgroup.
 	 */
 	ns = atomic64_read(&o.cpu_ns);
 	if (migrate_copy_is_helper())

@@ -484,7 +484,8 @@ static bool search_skips(const struct helper_search *s, int cpu)
 /*
  * Ask the CPUs of s->masks->untried, spread over the last-level caches: one CPU
  * of each, then a second of each; the caller's has one already. That is worth 79
- * to 124% for huge pages where a quarter of the CPUs may help.
+ * to 124% for huge pages where a quarter of the CPUs may help. Or fill the caches
+ * one after the other.
  */
 static void search_hop(struct helper_search *s, int nid)
 {

@@ -95,12 +95,12 @@ struct migrate_copy_team {
 };
 
 /**
- * migrate_copy_enabled() - Is batched copy switched on?
+ * migrate_copy_enabled() - Is the feature switched on?
  *
  * Context: Any. A static branch. The answer may change at any time, even in the
  * middle of a batch, which is harmless: if the mark of a copy is not checked,
  * the copy is repeated.
- * Return: true if folios are to be copied in batches.
+ * Return: true if CPUs may help, and folios are to be copied in batches.
  */
 static inline bool migrate_copy_enabled(void)
 {

@@ -5,7 +5,7 @@
  * Helper CPUs (helpers.c) are the better choice in most cases: they work only on
  * idle CPUs near the destination. These threads run wherever the scheduler
  * puts them, as many as the administrator says: for comparison, and for guests,
- * whose idle CPUs need not be idle.
+ * where an idle virtual CPU may lack a physical one.
  *
  * A thread claims and copies a chunk with preemption disabled. So the migrating task
  * waits for a copy at most, never for a thread that does not get a CPU.
