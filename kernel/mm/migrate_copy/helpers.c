@@ -137,6 +137,8 @@ enum helper_pass {
  * @pass: Which CPUs are good enough.
  * @fill: Fill one cache after the other instead of spreading over them.
  * @this_cpu: The CPU that searches.
+ * @first: The first of @work->cpus that this request has asked.
+ * @asked: Behind the last one that earlier searches for it have asked.
  * @want: How many CPUs are still wanted.
  * @probes: How many may still be examined in this pass.
  */
@@ -146,6 +148,8 @@ struct helper_search {
 	enum helper_pass pass;
 	bool fill;
 	int this_cpu;
+	unsigned int first;
+	unsigned int asked;
 	unsigned int want;
 	unsigned int probes;
 };
@@ -490,10 +494,13 @@ static bool search_skips(const struct helper_search *s, int cpu)
 static void search_hop(struct helper_search *s, int nid)
 {
 	struct migrate_copy_masks *m = s->masks;
+	unsigned int i;
 	bool more;
 	int cpu;
 
 	cpumask_and(&m->caches, &m->untried, cpumask_of(s->this_cpu));
+	for (i = s->first; !s->fill && i < s->asked; i++)
+		cpumask_set_cpu(s->work->cpus[i], &m->caches);
 	cpumask_clear_cpu(s->this_cpu, &m->untried);
 	do {
 		more = !cpumask_empty(&m->caches);
@@ -528,7 +535,9 @@ static void search_hop(struct helper_search *s, int nid)
 static unsigned int helpers_search(struct migrate_copy_work *work, int nid,
 				   unsigned int want, unsigned int first)
 {
-	struct helper_search s = { .work = work, .want = want };
+	struct helper_search s = {
+		.work = work, .want = want, .first = first, .asked = work->nr_cpus,
+	};
 	const struct cpumask *hop, *nearer;
 	enum helper_pass last = work->highpri ? PASS_BUSY_CPU : PASS_IDLE_CPU;
 
