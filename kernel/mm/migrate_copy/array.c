@@ -227,8 +227,6 @@ static bool array_isolate_page(struct migrate_array *array, struct migrate_piece
 	folio = folio_walk_start(&fw, vma, addr, FW_ZEROPAGE);
 	if (!folio)
 		return true;
-	/* For sparse: folio_walk_start() has taken it. */
-	__acquire(fw.ptl);
 
 	err = folio_may_move(folio, array->node, false);
 	if (folio_test_large(folio) && err >= 0 &&

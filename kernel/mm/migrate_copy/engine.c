@@ -367,9 +367,8 @@ int migrate_copy_chunk_copy(struct migrate_copy_chunk *chunk)
 		for (page = 0; page < range->nr && !err; page++)
 			err = migrate_copy_job_page(job, range->dst + page, range->src + page);
 	}
-	/* Also after an error: the migrating task will copy there. */
 	if (job->nontemporal)
-		wmb();
+		wmb();	/* Also after an error: the migrating task will copy there */
 	atomic64_add(task_sched_runtime(current) - start, &chunk->offload->cpu_ns);
 	return err ? -EHWPOISON : 0;
 }

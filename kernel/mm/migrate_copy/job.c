@@ -146,9 +146,8 @@ void migrate_copy_job_copy(struct migrate_copy_job *job, u64 first,
 		page = 0;
 		pair++;
 	}
-	/* Before the release that reports them as complete. */
 	if (job->nontemporal)
-		wmb();
+		wmb();	/* Before the release that reports them as complete */
 }
 
 /**
