@@ -125,7 +125,7 @@ def test_no_more_patches_than_a_maintainer_reads() -> None:
     pieces = series.load()
     found = Counter(patch.part for patch in pieces.patches if patch.part not in series.APART)
     assert max(found.values()) <= 5
-    # What is sent first.
+    # The parts to be posted first.
     assert sum(found[part] for part in series.parts_of("helpers")) <= 9
 
 

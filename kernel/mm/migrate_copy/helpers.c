@@ -137,8 +137,8 @@ enum helper_pass {
  * @pass: Which CPUs are good enough.
  * @fill: Fill one cache after the other instead of spreading over them.
  * @this_cpu: The CPU that searches.
- * @first: The first of @work->cpus that this request has asked.
- * @asked: Behind the last one that earlier searches for it have asked.
+ * @first: Index in @work->cpus of the first CPU asked by this wake-up.
+ * @asked: End of those in @work->cpus that earlier searches have asked.
  * @want: How many CPUs are still wanted.
  * @probes: How many may still be examined in this pass.
  */

@@ -134,9 +134,11 @@ unsigned int __migrate_copy_asked(void);
  */
 static inline unsigned int migrate_copy_max_batch(unsigned int dflt)
 {
-	if (IS_ENABLED(CONFIG_MIGRATE_COPY_JUDGE))
-		return migrate_copy_enabled() ? MIGRATE_COPY_BATCH_PAGES : dflt;
-	return migrate_copy_enabled() ? min(dflt, MIGRATE_COPY_BATCH_PAGES) : dflt;
+	if (!migrate_copy_enabled())
+		return dflt;
+	/* What is to be judged may be larger. */
+	return IS_ENABLED(CONFIG_MIGRATE_COPY_JUDGE) ? MIGRATE_COPY_BATCH_PAGES :
+						       min(dflt, MIGRATE_COPY_BATCH_PAGES);
 }
 
 /**

@@ -776,7 +776,7 @@ struct turns {
 	atomic_uint stop;
 	atomic_uint delay_us;
 	atomic_uint left;
-	bool drops;		/* Takes the CPU as a real-time task, keeps it as no such */
+	bool drops;		/* Preempts as a real-time task, then becomes ordinary */
 	double wanted_s;
 	double had_s;
 };

@@ -136,6 +136,7 @@ void cpu_pin(pid_t pid, int cpu);
  * task was not frozen in time.
  */
 int suspend_tasks(unsigned int timeout_ms);
+
 /* Copies that bypass the caches: elsewhere the knob accepts only "never". */
 #ifdef __x86_64__
 #define HAS_NON_TEMPORAL	1
