@@ -211,7 +211,17 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 							       (void *)(uintptr_t)decoded.mark);
 			break;
 		case PAUSE:
-			more += model.pause_ns * PS_PER_NS;
+			/*
+			 * The firmware lets its CPUs in one by one: it opens a lock, pauses,
+			 * and locks it again. If the pause counts before its block, that is
+			 * where turns end, with the lock held, for good where they stay in step.
+			 */
+			if (kernel_runs)
+				more += model.pause_ns * PS_PER_NS;
+			else
+				qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+					insn, QEMU_PLUGIN_INLINE_ADD_U64, ps,
+					model.pause_ns * PS_PER_NS);
 			break;
 		case PLAIN:
 			break;
