@@ -11,6 +11,7 @@
  * tests is "# json {...}".
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>

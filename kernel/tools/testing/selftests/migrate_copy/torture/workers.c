@@ -3,6 +3,7 @@
  * The operations of a worker: what moves its memory, and what it does with it.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>

@@ -3,6 +3,7 @@
  * Those who change what is mapped.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>

@@ -3,6 +3,7 @@
  * Those who read it.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/uio.h>

@@ -3,6 +3,7 @@
  * Those who write to the memory that moves.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 #include <linux/nbd.h>
