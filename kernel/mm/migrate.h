@@ -107,4 +107,10 @@ int migrate_pages_rest(struct list_head *from, new_folio_t get_new_folio,
 void migrate_begun_end(struct migrate_pages_stats *stats, enum migrate_mode mode,
 		       int reason);
 
+int migrate_misplaced_folio_check(struct folio *folio,
+				  struct vm_area_struct *vma, int node,
+				  unsigned long nr_pending);
+unsigned int migrate_misplaced_folios(struct list_head *folios,
+				      struct mem_cgroup *memcg, int node);
+
 #endif /* _MM_MIGRATE_H */

@@ -3,8 +3,8 @@
 
 import json
 import os
-import shutil
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path

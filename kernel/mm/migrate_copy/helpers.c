@@ -706,7 +706,12 @@ void migrate_copy_charge(u64 ns)
 	scoped_guard(rcu) {
 		struct cgroup *cgrp = task_dfl_cgroup(current);
 
-		if (!cgroup_parent(cgrp))
+#ifdef CONFIG_MEMCG
+		/* A kernel thread that works for a memory cgroup. */
+		if (current->flags & PF_KTHREAD && current->active_memcg)
+			cgrp = current->active_memcg->css.cgroup;
+#endif
+		if (cgrp->root != &cgrp_dfl_root || !cgroup_parent(cgrp))
 			break;
 		/* The tick updates the same counters. */
 		guard(irqsave)();

@@ -123,6 +123,7 @@ unsigned int migrate_copy_job_share(struct migrate_copy_job *job,
 				    unsigned int max_helpers);
 void migrate_copy_job_unshare(struct migrate_copy_job *job,
 			      struct migrate_copy_team *team);
+nodemask_t migrate_copy_mems_of(struct task_struct *task);
 
 /* engine.c */
 DECLARE_STATIC_KEY_FALSE(migrate_copy_offload_key);
@@ -205,6 +206,7 @@ struct dentry *migrate_copy_test_dir(void);
 #ifdef CONFIG_MIGRATE_COPY_JUDGE
 extern unsigned int migrate_copy_set_folios;
 extern bool migrate_copy_pieces;
+extern bool migrate_copy_promote_hold;
 
 /* Are there enough folios to be copied? */
 static inline bool migrate_copy_set_full(unsigned int nr)
@@ -217,6 +219,12 @@ static inline bool migrate_copy_may_cut(void)
 {
 	return READ_ONCE(migrate_copy_pieces);
 }
+
+/* Must candidates for promotion wait? */
+static inline bool migrate_copy_is_held(void)
+{
+	return READ_ONCE(migrate_copy_promote_hold);
+}
 #else
 static inline bool migrate_copy_set_full(unsigned int nr)
 {
@@ -226,6 +234,11 @@ static inline bool migrate_copy_set_full(unsigned int nr)
 static inline bool migrate_copy_may_cut(void)
 {
 	return true;
+}
+
+static inline bool migrate_copy_is_held(void)
+{
+	return false;
 }
 #endif
 

@@ -7,19 +7,36 @@
  * Only callers of migrate_pages() know whether other CPUs may call their
  * callbacks concurrently; if so, they pass MIGRATE_ANY_CPU.
  */
+#include <linux/cleanup.h>
 #include <linux/list.h>
 #include <linux/mm.h>
+#include <linux/sched/clock.h>
 #include <linux/spinlock.h>
 
 #include "internal.h"
 #include "pieces.h"
 
-struct migrate_list {
-	spinlock_t lock;		/* Protects what follows */
-	struct list_head *from;		/* Folios not taken yet */
-	unsigned long nr_left;		/* Base pages in it, as far as known */
-	struct migrate_pieces pieces;
-};
+/*
+ * How long a helper waits for more folios of an open list: reclaim looks at about
+ * a hundred in that time, and waking it up again takes half as long.
+ */
+#define LIST_WAIT_NS	(50 * NSEC_PER_USEC)
+
+/* Wait for folios; false if none are left, or none have come in time. */
+static bool list_wait(struct migrate_list *list)
+{
+	const struct migrate_copy_work *work = &list->pieces.team.work;
+	u64 since = local_clock();
+
+	while (list_empty_careful(&list->from)) {
+		if (!READ_ONCE(list->open) || READ_ONCE(work->ends) ||
+		    !migrate_copy_may_help(work) ||
+		    local_clock() - since > LIST_WAIT_NS)
+			return false;
+		cpu_relax();
+	}
+	return true;
+}
 
 static bool list_isolate(struct migrate_pieces *pieces,
 			 struct migrate_piece *piece)
@@ -28,10 +45,13 @@ static bool list_isolate(struct migrate_pieces *pieces,
 		container_of(pieces, struct migrate_list, pieces);
 	unsigned long nr_pages = 0, nr_max;
 	struct folio *folio, *next;
+	bool more;
 
+	if (READ_ONCE(list->open) && !list_wait(list))
+		return false;
 	spin_lock(&list->lock);
 	nr_max = migrate_piece_size(pieces, list->nr_left);
-	list_for_each_entry_safe(folio, next, list->from, lru) {
+	list_for_each_entry_safe(folio, next, &list->from, lru) {
 		if (folio_test_hugetlb(folio) && nr_pages)
 			break;
 		nr_pages += folio_nr_pages(folio);
@@ -40,8 +60,29 @@ static bool list_isolate(struct migrate_pieces *pieces,
 			break;
 	}
 	list->nr_left -= min(list->nr_left, nr_pages);
+	/* Somebody else may have been faster. */
+	more = nr_pages || READ_ONCE(list->open);
 	spin_unlock(&list->lock);
-	return nr_pages;
+	return more;
+}
+
+static void list_init(struct migrate_list *list, new_folio_t *get_new_folio,
+		      unsigned long private, enum migrate_mode mode,
+		      enum migrate_reason reason, unsigned int asked,
+		      struct migrate_pages_stats *begun)
+{
+	spin_lock_init(&list->lock);
+	INIT_LIST_HEAD(&list->from);
+	list->nr_left = 0;
+	list->open = false;
+	list->pieces.isolate = list_isolate;
+	list->pieces.done = NULL;
+	list->pieces.get_new_folio = get_new_folio;
+	list->pieces.private = private;
+	list->pieces.mode = mode;
+	list->pieces.reason = reason;
+	list->pieces.asked = asked;
+	list->pieces.begun = begun;
 }
 
 /**
@@ -71,7 +112,7 @@ void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 
 	/* Count only as far as it affects the number of helpers. */
 	nr_enough = 2 * (nr_enough + 1) * MIGRATE_COPY_BATCH_PAGES;
-	list.nr_left = 0;
+	list_init(&list, get_new_folio, private, mode, reason, asked, begun);
 	list_for_each_entry(folio, from, lru) {
 		nr_folios++;
 		list.nr_left += folio_nr_pages(folio);
@@ -81,16 +122,69 @@ void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 		}
 	}
 
-	spin_lock_init(&list.lock);
-	list.from = from;
-	list.pieces.isolate = list_isolate;
-	list.pieces.done = NULL;
-	list.pieces.get_new_folio = get_new_folio;
-	list.pieces.private = private;
-	list.pieces.mode = mode;
-	list.pieces.reason = reason;
-	list.pieces.asked = asked;
-	list.pieces.begun = begun;
+	list_splice_init(from, &list.from);
 	if (migrate_pieces_run(&list.pieces, nr_folios, min(list.nr_left, nr_enough)))
-		list_splice(&list.pieces.left, from);
+		list_splice_init(&list.pieces.left, from);
+	/* What nobody has taken. */
+	list_splice_tail(&list.from, from);
+}
+
+/**
+ * migrate_list_open() - Have folios migrated while others are being chosen.
+ * @list: The list, on the caller's stack. Must be closed.
+ * @get_new_folio: As for migrate_pages().
+ * @private: As for migrate_pages().
+ * @reason: As for migrate_pages(); the mode is MIGRATE_ASYNC.
+ * @begun: Statistics of the folios that are not left.
+ *
+ * Context: Process context, may sleep.
+ * Return: false if this caller may not have helpers; nothing is to be closed then.
+ */
+bool migrate_list_open(struct migrate_list *list, new_folio_t *get_new_folio,
+		       unsigned long private, enum migrate_reason reason,
+		       struct migrate_pages_stats *begun)
+{
+	list_init(list, get_new_folio, private, MIGRATE_ASYNC, reason, 0, begun);
+	list->open = true;
+	return migrate_pieces_open(&list->pieces);
+}
+
+/**
+ * migrate_list_add() - Hand over folios to be migrated.
+ * @list: An open list.
+ * @folios: The folios, isolated; empty afterwards.
+ * @nr_pages: Their base pages.
+ *
+ * A helper is asked to join if those there are do not keep up.
+ *
+ * Context: As for migrate_copy_team_wake().
+ */
+void migrate_list_add(struct migrate_list *list, struct list_head *folios,
+		      unsigned long nr_pages)
+{
+	bool behind;
+
+	scoped_guard(spinlock, &list->lock) {
+		/* Without memory nobody takes any more. */
+		behind = list->nr_left && !READ_ONCE(list->pieces.no_memory);
+		list_splice_tail_init(folios, &list->from);
+		list->nr_left += nr_pages;
+	}
+	if (behind || (nr_pages && atomic_read(&list->pieces.team.work.busy) <= 1))
+		migrate_pieces_more(&list->pieces);
+}
+
+/**
+ * migrate_list_close() - Migrate what is left of an open list.
+ * @list: The list.
+ * @left: Where folios that could not be migrated are added.
+ *
+ * Context: Process context, may sleep.
+ */
+void migrate_list_close(struct migrate_list *list, struct list_head *left)
+{
+	WRITE_ONCE(list->open, false);
+	migrate_pieces_close(&list->pieces);
+	list_splice(&list->pieces.left, left);
+	list_splice_tail(&list->from, left);
 }

@@ -154,6 +154,27 @@ static inline unsigned int migrate_copy_asked(unsigned long mpol_flags)
 	       __migrate_copy_asked() : 0;
 }
 
+bool __migrate_promote_later(struct folio *folio, struct vm_area_struct *vma,
+			     unsigned long addr, unsigned long pfn, int nid);
+
+/**
+ * migrate_promote_later() - Note that a folio belongs on another node.
+ * @folio: The folio.
+ * @vma: A VMA in which it is mapped.
+ * @addr: The address of one of its pages.
+ * @pfn: The frame of that page.
+ * @nid: The node that it belongs on.
+ *
+ * Context: See __migrate_promote_later(). A static branch if the feature is off.
+ * Return: true if others will migrate it; false if it is up to the caller.
+ */
+static inline bool migrate_promote_later(struct folio *folio, struct vm_area_struct *vma,
+					 unsigned long addr, unsigned long pfn, int nid)
+{
+	return IS_ENABLED(CONFIG_MIGRATE_COPY_PROMOTE) && migrate_copy_enabled() &&
+	       __migrate_promote_later(folio, vma, addr, pfn, nid);
+}
+
 DECLARE_STATIC_KEY_FALSE(migrate_copy_engine_key);
 
 /**

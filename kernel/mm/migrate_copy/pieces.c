@@ -237,6 +237,49 @@ static u64 pieces_cgroup(void)
 #endif
 }
 
+static void pieces_begin(struct migrate_pieces *pieces, unsigned int most,
+			 unsigned int max_helpers)
+{
+	pieces->since = trace_migrate_copy_request_enabled() ? local_clock() : 0;
+	pieces->no_memory = false;
+	pieces->helper_pages = 0;
+	spin_lock_init(&pieces->lock);
+	INIT_LIST_HEAD(&pieces->left);
+	INIT_LIST_HEAD(&pieces->rest.folios);
+	INIT_LIST_HEAD(&pieces->rest.failed);
+	pieces->moved = pieces->begun->nr_succeeded;
+	/* The first helpers may read this before all have been asked. */
+	pieces->nr_cpus = most + 1;
+	migrate_copy_team_start(&pieces->team, pieces_help, pieces_target_nid(pieces),
+				max_helpers, pieces->asked);
+	WRITE_ONCE(pieces->nr_cpus, pieces->team.work.nr_cpus + 1);
+	if (!pieces->begun->any)
+		trace_mm_migrate_pages_start(pieces->mode, pieces->reason);
+	pieces->begun->any = true;
+}
+
+static void pieces_end(struct migrate_pieces *pieces)
+{
+	unsigned long moved;
+
+	migrate_copy_helpers_retract(&pieces->team.work);
+	/* A helper may have left the rest of a piece at the very end. */
+	while (pieces_next(pieces, false))
+		;
+	migrate_copy_team_end(&pieces->team);
+	moved = pieces->begun->nr_succeeded - pieces->moved;
+	count_vm_event(MIGRATE_COPY_REQUESTS);
+	if (!pieces->team.work.nr_cpus)
+		count_vm_event(MIGRATE_COPY_ALONE);
+	count_vm_events(MIGRATE_COPY_PAGES_CALLER, moved - pieces->helper_pages);
+	count_vm_events(MIGRATE_COPY_PAGES_HELPERS, pieces->helper_pages);
+	trace_migrate_copy_request(pieces->reason, pieces_cgroup(), pieces->team.nid, moved,
+				   pieces->helper_pages,
+				   pieces->team.work.nr_cpus,
+				   atomic64_read(&pieces->team.work.helper_ns),
+				   pieces->since ? local_clock() - pieces->since : 0);
+}
+
 /**
  * migrate_pieces_run() - Migrate what is possible, on as many CPUs as pay off.
  * @pieces: The request; the caller has set all members not private to pieces.c.
@@ -253,47 +296,63 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
 {
 	unsigned int most = migrate_pieces_helpers(pieces->reason, pieces->asked, nr_pages);
 	unsigned int max_helpers = migrate_copy_helpers_for(nr_folios, nr_pages, most);
-	unsigned long moved;
-	u64 since = trace_migrate_copy_request_enabled() ? local_clock() : 0;
 
 	if (!max_helpers)
 		return false;
 
-	pieces->no_memory = false;
-	pieces->helper_pages = 0;
-	spin_lock_init(&pieces->lock);
-	INIT_LIST_HEAD(&pieces->left);
-	INIT_LIST_HEAD(&pieces->rest.folios);
-	INIT_LIST_HEAD(&pieces->rest.failed);
-	moved = pieces->begun->nr_succeeded;
-	/* The first helpers may read this before all have been asked. */
-	pieces->nr_cpus = most + 1;
-	migrate_copy_team_start(&pieces->team, pieces_help, pieces_target_nid(pieces),
-				max_helpers, pieces->asked);
-	WRITE_ONCE(pieces->nr_cpus, pieces->team.work.nr_cpus + 1);
-	if (!pieces->begun->any)
-		trace_mm_migrate_pages_start(pieces->mode, pieces->reason);
-	pieces->begun->any = true;
+	pieces_begin(pieces, most, max_helpers);
 	while (pieces_next(pieces, false)) {
 		pieces_make_way();
 		migrate_copy_team_wake(&pieces->team);
 		WRITE_ONCE(pieces->nr_cpus, pieces->team.work.nr_cpus + 1);
 	}
-	migrate_copy_helpers_retract(&pieces->team.work);
-	/* A helper may have left the rest of a piece at the very end. */
-	while (pieces_next(pieces, false))
-		;
-	migrate_copy_team_end(&pieces->team);
-	moved = pieces->begun->nr_succeeded - moved;
-	count_vm_event(MIGRATE_COPY_REQUESTS);
-	if (!pieces->team.work.nr_cpus)
-		count_vm_event(MIGRATE_COPY_ALONE);
-	count_vm_events(MIGRATE_COPY_PAGES_CALLER, moved - pieces->helper_pages);
-	count_vm_events(MIGRATE_COPY_PAGES_HELPERS, pieces->helper_pages);
-	trace_migrate_copy_request(pieces->reason, pieces_cgroup(), pieces->team.nid, moved,
-				   pieces->helper_pages,
-				   pieces->team.work.nr_cpus,
-				   atomic64_read(&pieces->team.work.helper_ns),
-				   since ? local_clock() - since : 0);
+	pieces_end(pieces);
 	return true;
+}
+
+/**
+ * migrate_pieces_open() - Let helpers begin while the request is being made.
+ * @pieces: The request, as for migrate_pieces_run(). Must be closed.
+ *
+ * Context: Process context, may sleep.
+ * Return: false if this caller may not have helpers; nothing is to be closed then.
+ */
+bool migrate_pieces_open(struct migrate_pieces *pieces)
+{
+	unsigned int most = migrate_copy_team_size(pieces->reason, pieces->asked);
+
+	if (!most)
+		return false;
+	pieces_begin(pieces, most, 0);
+	pieces->team.max_helpers = most;
+	return true;
+}
+
+/**
+ * migrate_pieces_more() - There is more to do than helpers have begun with.
+ * @pieces: The request, open.
+ *
+ * Context: As for migrate_copy_team_wake(); asks one CPU.
+ */
+void migrate_pieces_more(struct migrate_pieces *pieces)
+{
+	struct migrate_copy_team *team = &pieces->team;
+
+	if (team->work.nr_cpus >= team->max_helpers ||
+	    !migrate_copy_helpers_wake(&team->work, team->nid, 1))
+		migrate_copy_helpers_wake_again(&team->work);
+	WRITE_ONCE(pieces->nr_cpus, team->work.nr_cpus + 1);
+}
+
+/**
+ * migrate_pieces_close() - Finish an open request.
+ * @pieces: The request. pieces->left is for the caller, as after a run.
+ *
+ * Context: Process context, may sleep.
+ */
+void migrate_pieces_close(struct migrate_pieces *pieces)
+{
+	while (pieces_next(pieces, false))
+		pieces_make_way();
+	pieces_end(pieces);
 }

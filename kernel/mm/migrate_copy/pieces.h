@@ -82,6 +82,8 @@ struct migrate_piece {
  * @left: Isolated folios that could not be migrated, for the caller to take.
  * @rest: The rest of the piece of a helper that made way; no folios if none.
  * @helper_pages: Base pages migrated by helpers.
+ * @moved: Base pages that the request had migrated before.
+ * @since: When it began, in ns, if that is traced.
  *
  * See mm/migrate_copy/pieces.c.
  */
@@ -105,6 +107,24 @@ struct migrate_pieces {
 	struct list_head left;
 	struct migrate_piece rest;
 	unsigned long helper_pages;
+	unsigned long moved;
+	u64 since;
+};
+
+/**
+ * struct migrate_list - isolated folios of which several CPUs take pieces
+ * @lock: Protects what follows.
+ * @from: Folios that have not been taken.
+ * @nr_left: How many base pages there are in it, as far as known.
+ * @open: More folios may come, see migrate_list_open().
+ * @pieces: The request that the CPUs share.
+ */
+struct migrate_list {
+	spinlock_t lock;	/* Protects what follows */
+	struct list_head from;
+	unsigned long nr_left;
+	bool open;
+	struct migrate_pieces pieces;
 };
 
 /* Parts of a range that are told apart when they have to be looked at again. */
@@ -195,6 +215,9 @@ unsigned int migrate_pieces_helpers(int reason, unsigned int asked,
 				    unsigned long nr_pages);
 bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
 			unsigned long nr_pages);
+bool migrate_pieces_open(struct migrate_pieces *pieces);
+void migrate_pieces_more(struct migrate_pieces *pieces);
+void migrate_pieces_close(struct migrate_pieces *pieces);
 bool migrate_range_claim(struct migrate_range *range,
 			 struct migrate_piece *piece);
 void migrate_range_miss(struct migrate_range *range,
@@ -204,6 +227,12 @@ void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 		      unsigned long private, enum migrate_mode mode,
 		      enum migrate_reason reason, unsigned int asked,
 		      struct migrate_pages_stats *begun);
+bool migrate_list_open(struct migrate_list *list, new_folio_t *get_new_folio,
+		       unsigned long private, enum migrate_reason reason,
+		       struct migrate_pages_stats *begun);
+void migrate_list_add(struct migrate_list *list, struct list_head *folios,
+		      unsigned long nr_pages);
+void migrate_list_close(struct migrate_list *list, struct list_head *left);
 enum migrate_array_state __migrate_array_look(struct migrate_array *array,
 					      unsigned long i,
 					      const void __user *p, int node,

@@ -36,19 +36,38 @@
 #define MEMALLOC_SCOPES	(PF_MEMALLOC | PF_MEMALLOC_NOFS | \
 			 PF_MEMALLOC_NOIO | PF_MEMALLOC_PIN)
 
-/* Adopt the caller's mems_allowed; returns whether that changed anything. */
-static bool team_borrow_mems(struct task_struct *caller)
+/**
+ * migrate_copy_mems_of() - The nodes that a task may allocate from.
+ * @task: The task, which must not go away.
+ *
+ * Context: Any but hard interrupts.
+ * Return: The nodes that its cpuset allows.
+ */
+nodemask_t migrate_copy_mems_of(struct task_struct *task)
 {
 #ifdef CONFIG_CPUSETS
 	unsigned int seq;
 	nodemask_t mems;
 
+	do {
+		seq = raw_read_seqcount_begin(&task->mems_allowed_seq);
+		mems = task->mems_allowed;
+	} while (read_seqcount_retry(&task->mems_allowed_seq, seq));
+	return mems;
+#else
+	return node_possible_map;
+#endif
+}
+
+/* Adopt the caller's mems_allowed; returns whether that changed anything. */
+static bool team_borrow_mems(struct task_struct *caller)
+{
+#ifdef CONFIG_CPUSETS
+	nodemask_t mems;
+
 	if (!cpusets_enabled())
 		return false;
-	do {
-		seq = raw_read_seqcount_begin(&caller->mems_allowed_seq);
-		mems = caller->mems_allowed;
-	} while (read_seqcount_retry(&caller->mems_allowed_seq, seq));
+	mems = migrate_copy_mems_of(caller);
 	if (nodes_equal(mems, cpuset_current_mems_allowed))
 		return false;
 	set_mems_allowed(mems);

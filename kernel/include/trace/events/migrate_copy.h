@@ -37,6 +37,55 @@ TRACE_EVENT(migrate_copy_batch,
 		__entry->helper_pages, __entry->engine_pages)
 );
 
+/* Folios that NUMA balancing promotes after the fault, recorded by the worker */
+TRACE_EVENT(migrate_copy_promote,
+
+	TP_PROTO(int nid, unsigned long pages, unsigned long moved, u64 ns),
+
+	TP_ARGS(nid, pages, moved, ns),
+
+	TP_STRUCT__entry(
+		__field(int,		nid)
+		__field(unsigned long,	pages)
+		__field(unsigned long,	moved)
+		__field(u64,		ns)
+	),
+
+	TP_fast_assign(
+		__entry->nid		= nid;
+		__entry->pages		= pages;
+		__entry->moved		= moved;
+		__entry->ns		= ns;
+	),
+
+	/* ns: from the first of the faults until all have arrived */
+	TP_printk("nid=%d pages=%lu moved=%lu ns=%llu",
+		__entry->nid, __entry->pages, __entry->moved, __entry->ns)
+);
+
+/* A folio that stays where it is, though a fault has found it misplaced */
+TRACE_EVENT(migrate_copy_drop,
+
+	TP_PROTO(unsigned long pfn, int nid, const char *why),
+
+	TP_ARGS(pfn, nid, why),
+
+	TP_STRUCT__entry(
+		__field(unsigned long,	pfn)
+		__field(int,		nid)
+		__string(why, why)
+	),
+
+	TP_fast_assign(
+		__entry->pfn		= pfn;
+		__entry->nid		= nid;
+		__assign_str(why);
+	),
+
+	TP_printk("pfn=0x%lx nid=%d why=%s",
+		__entry->pfn, __entry->nid, __get_str(why))
+);
+
 /* What several CPUs have moved for a request, recorded by its task */
 TRACE_EVENT(migrate_copy_request,
 
