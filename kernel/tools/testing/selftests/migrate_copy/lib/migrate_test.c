@@ -283,10 +283,23 @@ uint64_t file_count(const char *path, const char *name)
 
 uint64_t free_pages(void)
 {
+	unsigned long long count;
+	uint64_t free;
+	char line[256];
+	FILE *zones;
+
 	/* What the CPUs and the page cache hold back would look like a leak. */
 	file_write("/proc/sys/vm/drop_caches", "3");
 	file_write("/proc/sys/vm/stat_refresh", "1");
-	return file_count("/proc/vmstat", "nr_free_pages");
+	free = file_count("/proc/vmstat", "nr_free_pages");
+	zones = fopen("/proc/zoneinfo", "r");
+	require(zones, "cannot read /proc/zoneinfo");
+	while (fgets(line, sizeof(line), zones)) {
+		if (sscanf(line, " count: %llu", &count) == 1)
+			free += count;
+	}
+	fclose(zones);
+	return free;
 }
 
 uint64_t node_free(int node)
