@@ -9,17 +9,16 @@
  * and migrates them in batches, which idle CPUs share.
  *
  * A candidate is an address and the page that was found there. It holds a
- * reference to the mm_struct, but none to the address space, to the page or to
- * its folio. So nobody ever waits for it: not exit, reclaim, compaction, CMA or
- * memory offlining. (If a process exits while the worker looks at it, the worker
- * has its address space torn down.) All that decides whether the folio may move is looked at
- * again, with the VMA locked: whether the process still lives, the VMA, its
- * policy, the owner's cpuset, the page that is mapped there, and the room on the
- * target node. Only then is the folio isolated.
+ * reference to the mm_struct, but none to the address space, the page or its
+ * folio. So exit, reclaim, compaction, CMA and memory offlining never wait for it;
+ * only the address space of a process that exits while the worker looks at it is
+ * torn down a little later, on behalf of the worker. Before it isolates a folio,
+ * the worker checks again, with the VMA locked, everything that decides whether it
+ * may move: the process, the VMA and its policy, the owner's cpuset, the page that
+ * is mapped there, and the room on the target node.
  *
- * What the fault reports about NUMA placement is that the page is on the target
- * node, which will be true when it counts: statistics are evaluated once a scan
- * period, seconds later.
+ * For the statistics of NUMA balancing, the page is on the target node already.
+ * They are evaluated once per scan period, seconds later, when that is true.
  */
 #include <linux/cleanup.h>
 #include <linux/cpuset.h>
@@ -43,8 +42,9 @@
 #include "../migrate.h"
 
 /*
- * Candidates are noted in chunks: 64,000 in all, which is what NUMA balancing makes
- * fault at a time. If all are taken, faults migrate folios themselves.
+ * Candidates are noted in chunks, with room for 64,000 in all: NUMA balancing
+ * unmaps that many base pages per scan. Without a free chunk, faults migrate
+ * folios themselves.
  */
 #define PROMOTE_CHUNKS	256
 #define CHUNK_BYTES	SZ_4K
@@ -80,7 +80,8 @@ static DEFINE_PER_CPU(struct promote_cpu, promote_cpus) = {
 	.lock = __RAW_SPIN_LOCK_UNLOCKED(lock),
 };
 
-static DEFINE_RAW_SPINLOCK(promote_lock);	/* Protects these, inside of a CPU's lock: */
+/* Nests inside promote_cpu.lock. */
+static DEFINE_RAW_SPINLOCK(promote_lock);	/* Protects the lists */
 static LIST_HEAD(promote_free);
 static LIST_HEAD(promote_full);
 static bool promote_ready;
@@ -134,19 +135,21 @@ static void promote_unlock(struct promote_batch *batch)
 	batch->mm = NULL;
 }
 
-/* Lock the VMA of a candidate; or says why not. */
+/*
+ * Lock the VMA of a candidate, or say why that is impossible. All candidates of a
+ * chunk have one mm, and between chunks no VMA is locked.
+ */
 static const char *promote_vma(struct promote_batch *batch, struct mm_struct *mm,
 			       unsigned long addr)
 {
 	struct vm_area_struct *vma = batch->vma;
 
-	if (vma && batch->mm == mm && addr >= vma->vm_start && addr < vma->vm_end)
+	if (vma && addr >= vma->vm_start && addr < vma->vm_end)
 		return NULL;
-	if (batch->mm == mm && vma) {
+	if (vma)
 		vma_end_read(vma);
-		batch->vma = NULL;
-	} else if (batch->mm != mm) {
-		promote_unlock(batch);
+	batch->vma = NULL;
+	if (!batch->mm) {
 		if (!mmget_not_zero(mm))
 			return "exited";
 		batch->mm = mm;
@@ -158,7 +161,7 @@ static const char *promote_vma(struct promote_batch *batch, struct mm_struct *mm
 	return NULL;
 }
 
-/* Migrate the folios of a batch, and charge what has been worked for them. */
+/* Migrate the folios of a batch, and charge the CPU time spent on them. */
 static void promote_flush(struct promote_batch *batch)
 {
 	struct mem_cgroup *memcg = batch->memcg, *old;
@@ -207,7 +210,7 @@ static const char *promote_isolate(struct promote_batch *batch,
 	folio = folio_walk_start(&fw, vma, addr, 0);
 	if (!folio)
 		return "page";
-	/* Slow memory still, and still promoted from? */
+	/* Is it the same page, and still to be promoted? */
 	if (page_to_pfn(fw.page) != c->pfn || !folio_use_access_time(folio))
 		drop = "page";
 	else if (!folio_test_lru(folio) || folio_test_ksm(folio))
@@ -253,7 +256,7 @@ static void promote_chunk(struct promote_batch *batch, struct promote_chunk *chu
 			promote_flush(batch);
 	}
 	promote_unlock(batch);
-	/* Nobody pays for what stays where it is. */
+	/* Dropped candidates are not charged to anybody. */
 	if (!batch->nr_pages)
 		batch->ran = task_sched_runtime(current);
 	mmdrop(chunk->mm);
@@ -329,10 +332,13 @@ static struct promote_chunk *chunk_get(struct mm_struct *mm)
 	return chunk;
 }
 
-/* Note a candidate; false if there is no room. Says whether a chunk is full. */
+/*
+ * Note a candidate. Returns false if there is no room; *full tells whether a chunk
+ * has been filled.
+ */
 static bool promote_note(struct mm_struct *mm, struct promote_candidate c, bool *full)
 {
-	/* Any CPU's would do. */
+	/* The slot of any CPU would do. */
 	struct promote_cpu *p = raw_cpu_ptr(&promote_cpus);
 	struct promote_chunk *chunk;
 
@@ -384,7 +390,7 @@ bool __migrate_promote_later(struct folio *folio, struct vm_area_struct *vma,
 	}
 
 	noted = promote_note(vma->vm_mm, c, &full);
-	/* If the worker is no longer pending, it might have missed that. */
+	/* Pairs with clearing the pending bit: a running worker may have missed it. */
 	smp_mb();
 	if (full)
 		mod_delayed_work(system_dfl_wq, &promote_work, 0);
