@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Promotion after the fault: what a hint fault of NUMA balancing finds hot in slow
- * memory comes to fast memory soon, whole, and is counted; and what may no longer
- * move, because something has changed since the fault, stays.
+ * Promotion after the fault: pages of slow memory that a hint fault finds hot soon
+ * arrive in fast memory, intact and correctly counted. Pages that may no longer
+ * move, because something has changed since the fault, stay where they are.
  *
- * For the latter the worker is held (promote_hold) while the test changes
- * something. Needs a node without CPUs that is a slower tier.
+ * For the latter, the worker is held (promote_hold) while the test makes the
+ * change. Needs a node without CPUs that is a slower tier.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "lib/migrate_test.h"
 
 #define TIMEOUT		120
-/* When the worker has run for certain, and how long a test waits for something. */
+/* By when the worker has certainly run, and how long a test waits at most. */
 #define LATER_US	1000000
 #define PATIENCE_S	30
 
@@ -80,7 +80,7 @@ static char *slow_memory(size_t size)
 	return p;
 }
 
-/* Nothing that has been found is promoted yet. */
+/* Hold the worker, or release it and give it time to run. */
 static void hold(bool on)
 {
 	constant("promote_hold", on);
@@ -109,13 +109,13 @@ static void use_until_found(const char *p, size_t size, uint64_t faults)
 	}
 }
 
-/* Use memory until all but a few of its pages are on the fast node. */
-static void use_until_fast(const char *p, size_t size, size_t most_left)
+/* Use memory until all of it is on the fast node. */
+static void use_until_fast(const char *p, size_t size)
 {
 	double start = now();
 	size_t left;
 
-	while ((left = pages_elsewhere(p, size, PAGE, fast)) > most_left) {
+	while ((left = pages_elsewhere(p, size, PAGE, fast))) {
 		require(now() - start < PATIENCE_S, "%zu pages are not on the fast node", left);
 		use(p, size);
 	}
@@ -144,7 +144,7 @@ static void clear_trace(void)
 	close(fd);
 }
 
-/* Of the trace: pages promoted by the worker, and whether someone waited for long. */
+/* Pages promoted by the worker according to the trace, and the latest arrival. */
 static uint64_t traced_moves(uint64_t *latest_ns)
 {
 	uint64_t sum = 0;
@@ -214,7 +214,7 @@ static void promotes(const void *arg)
 	require(!file_write(EVENTS "/migrate_copy_promote/enable", "1"), "cannot trace");
 	before = count();
 	balance("2");
-	use_until_fast(p, size, 0);
+	use_until_fast(p, size);
 	balance("0");
 	usleep(200000);
 	after = count();
@@ -231,7 +231,7 @@ static void promotes(const void *arg)
 		"the cgroup has %llu and %llu of %zu pages",
 		(unsigned long long)(after.of_group - before.of_group),
 		(unsigned long long)(after.in_group - before.in_group), size / PAGE);
-	/* The first candidate since boot is migrated by the fault, and so is what is too much. */
+	/* Faults migrate the first folios since boot, until there are chunks. */
 	pages = traced_moves(&latest);
 	require(pages >= size / PAGE / 4, "%llu pages promoted by the worker",
 		(unsigned long long)pages);
@@ -240,8 +240,8 @@ static void promotes(const void *arg)
 }
 
 /*
- * With no room for more candidates, faults migrate folios themselves. While none
- * is taken, each is found again and again.
+ * Without room for more candidates, faults migrate folios themselves. While the
+ * worker is held, every scan notes the same pages again, until there is no room.
  */
 static void no_room(const void *arg)
 {
@@ -251,11 +251,11 @@ static void no_room(const void *arg)
 	p = slow_memory(size);
 	hold(true);
 	balance("2");
-	use_until_fast(p, size, 0);
+	use_until_fast(p, size);
 	require_intact(p, size);
 }
 
-/* Who has a limit of CPU time works for himself. */
+/* A task under a CPU bandwidth limit migrates in its own faults. */
 static void limited(const void *arg)
 {
 	const size_t size = 128 * PAGE;
@@ -265,7 +265,7 @@ static void limited(const void *arg)
 	p = slow_memory(size);
 	hold(true);
 	balance("2");
-	use_until_fast(p, size, 0);
+	use_until_fast(p, size);
 	require_intact(p, size);
 }
 
@@ -284,7 +284,7 @@ static void munmapped(char *p, size_t size)
 	require(!node_unbind(), "cannot unbind");
 }
 
-/* Pages that nobody has used are where the candidates were. */
+/* Map other pages, which have not been used, at the same addresses. */
 static void moved_elsewhere(char *p, size_t size)
 {
 	char *other = slow_memory(size);
@@ -337,7 +337,7 @@ static void stays(const void *arg)
 	require_intact(p, size);
 }
 
-/* What does not keep a page from moving. */
+/* Changes that do not keep a page from moving. */
 
 static void mlocked(char *p, size_t size)
 {
@@ -382,7 +382,7 @@ static void comes(const void *arg)
 		require(!status, "the child found other content");
 }
 
-/* Nobody waits for candidates: an end, an exec, memory that goes offline. */
+/* Candidates delay neither exit nor exec nor memory offlining. */
 
 static void ends(const void *arg)
 {
@@ -410,7 +410,7 @@ static void ends(const void *arg)
 	start = now();
 	require(waitpid(pid, &status, 0) == pid && !status, "the process failed");
 	require(now() - start < PATIENCE_S / 2, "the end took %.1f s", now() - start);
-	/* The worker finds what has gone. */
+	/* Now the worker comes across candidates whose process is gone. */
 	hold(false);
 }
 
@@ -452,7 +452,7 @@ static void charged(const void *arg)
 	snprintf(path, sizeof(path), "%s/cpu.stat", group);
 	balance("2");
 	use_until_found(p, size, 1024);
-	/* From here on nobody of the cgroup runs but to wait. */
+	/* From here on the only task of the cgroup sleeps. */
 	before = file_count(path, "usage_usec");
 	hold(false);
 	after = file_count(path, "usage_usec");
