@@ -179,6 +179,8 @@ static struct counts count(void)
 	char path[128];
 	struct counts c;
 
+	/* What a CPU has counted is in /proc/vmstat up to a second later. */
+	file_write("/proc/sys/vm/stat_refresh", "1");
 	snprintf(path, sizeof(path), "%s/memory.stat", group);
 	c.promoted = file_count(VMSTAT, "pgpromote_success");
 	c.migrated = file_count(VMSTAT, "numa_pages_migrated");
