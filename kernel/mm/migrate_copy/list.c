@@ -29,13 +29,23 @@ static bool list_wait(struct migrate_list *list)
 	u64 since = local_clock();
 
 	while (list_empty_careful(&list->from)) {
-		if (!READ_ONCE(list->open) || READ_ONCE(work->ends) ||
+		if (current == work->caller || !READ_ONCE(list->open) || READ_ONCE(work->ends) ||
 		    !migrate_copy_may_help(work) ||
 		    local_clock() - since > LIST_WAIT_NS)
 			return false;
 		cpu_relax();
 	}
 	return true;
+}
+
+/*
+ * Are these folios neighbours in one page table? Two CPUs would wait for its lock.
+ * As the folios are not locked, the answer may be wrong.
+ */
+static bool one_table(const struct folio *a, const struct folio *b)
+{
+	return a->mapping == b->mapping &&
+	       a->index >> (PMD_SHIFT - PAGE_SHIFT) == b->index >> (PMD_SHIFT - PAGE_SHIFT);
 }
 
 static bool list_isolate(struct migrate_pieces *pieces,
@@ -45,14 +55,18 @@ static bool list_isolate(struct migrate_pieces *pieces,
 		container_of(pieces, struct migrate_list, pieces);
 	unsigned long nr_pages = 0, nr_max;
 	struct folio *folio, *next;
-	bool more;
+	bool open, more;
 
 	if (READ_ONCE(list->open) && !list_wait(list))
 		return false;
 	spin_lock(&list->lock);
-	nr_max = migrate_piece_size(pieces, list->nr_left);
+	open = READ_ONCE(list->open);
+	nr_max = open ? MIGRATE_COPY_BATCH_PAGES : migrate_piece_size(pieces, list->nr_left);
 	list_for_each_entry_safe(folio, next, &list->from, lru) {
 		if (folio_test_hugetlb(folio) && nr_pages)
+			break;
+		if (open && nr_pages >= MIGRATE_PIECE_LEAST &&
+		    !one_table(folio, list_last_entry(&piece->folios, struct folio, lru)))
 			break;
 		nr_pages += folio_nr_pages(folio);
 		list_move_tail(&folio->lru, &piece->folios);
@@ -61,7 +75,7 @@ static bool list_isolate(struct migrate_pieces *pieces,
 	}
 	list->nr_left -= min(list->nr_left, nr_pages);
 	/* Somebody else may have been faster. */
-	more = nr_pages || READ_ONCE(list->open);
+	more = nr_pages || open;
 	spin_unlock(&list->lock);
 	return more;
 }
@@ -75,6 +89,8 @@ static void list_init(struct migrate_list *list, new_folio_t *get_new_folio,
 	INIT_LIST_HEAD(&list->from);
 	list->nr_left = 0;
 	list->open = false;
+	INIT_LIST_HEAD(&list->more);
+	list->nr_more = 0;
 	list->pieces.isolate = list_isolate;
 	list->pieces.done = NULL;
 	list->pieces.get_new_folio = get_new_folio;
@@ -83,6 +99,7 @@ static void list_init(struct migrate_list *list, new_folio_t *get_new_folio,
 	list->pieces.reason = reason;
 	list->pieces.asked = asked;
 	list->pieces.begun = begun;
+	list->pieces.no_memory = false;
 }
 
 /**
@@ -131,60 +148,102 @@ void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 
 /**
  * migrate_list_open() - Have folios migrated while others are being chosen.
- * @list: The list, on the caller's stack. Must be closed.
+ * @list: The list. Must be closed.
  * @get_new_folio: As for migrate_pages().
  * @private: As for migrate_pages().
  * @reason: As for migrate_pages(); the mode is MIGRATE_ASYNC.
  * @begun: Statistics of the folios that are not left.
  *
- * Context: Process context, may sleep.
- * Return: false if this caller may not have helpers; nothing is to be closed then.
+ * Context: Process context.
+ * Return: false if this caller may not have helpers.
  */
 bool migrate_list_open(struct migrate_list *list, new_folio_t *get_new_folio,
 		       unsigned long private, enum migrate_reason reason,
 		       struct migrate_pages_stats *begun)
 {
 	list_init(list, get_new_folio, private, MIGRATE_ASYNC, reason, 0, begun);
-	list->open = true;
-	return migrate_pieces_open(&list->pieces);
+	return migrate_copy_team_size(reason, 0);
+}
+
+/* Let helpers take what has been collected; the caller does what is too much. */
+static void list_publish(struct migrate_list *list)
+{
+	struct migrate_pieces *pieces = &list->pieces;
+	unsigned long most;
+	bool behind;
+
+	if (!list->open) {
+		if (!migrate_pieces_open(pieces)) {
+			pieces->no_memory = true;
+			return;
+		}
+		list->open = true;
+	}
+	scoped_guard(spinlock, &list->lock) {
+		behind = list->nr_left;
+		list_splice_tail_init(&list->more, &list->from);
+		list->nr_left += list->nr_more;
+	}
+	list->nr_more = 0;
+	if (behind || atomic_read(&pieces->team.work.busy) <= 1)
+		migrate_pieces_more(pieces);
+	most = (atomic_read(&pieces->team.work.busy) - 1) * MIGRATE_COPY_BATCH_PAGES;
+	while (READ_ONCE(list->nr_left) > most && migrate_pieces_do(pieces))
+		;
 }
 
 /**
- * migrate_list_add() - Hand over folios to be migrated.
+ * migrate_list_add() - Add a folio to be migrated.
  * @list: An open list.
- * @folios: The folios, isolated; empty afterwards.
- * @nr_pages: Their base pages.
+ * @folio: The folio, isolated and not locked. Others may free it soon.
  *
- * A helper is asked to join if those there are do not keep up.
+ * A page table's folios are taken together, as long as they come one after the
+ * other. A helper is asked to join if those there are do not keep up, and the
+ * caller takes part if too many folios wait.
  *
- * Context: As for migrate_copy_team_wake().
+ * Context: Process context, may sleep.
  */
-void migrate_list_add(struct migrate_list *list, struct list_head *folios,
-		      unsigned long nr_pages)
+void migrate_list_add(struct migrate_list *list, struct folio *folio)
 {
-	bool behind;
+	if (list->nr_more >= MIGRATE_PIECE_LEAST &&
+	    !one_table(folio, list_last_entry(&list->more, struct folio, lru)))
+		list_publish(list);
+	list_add_tail(&folio->lru, &list->more);
+	list->nr_more += folio_nr_pages(folio);
+	if (list->nr_more >= MIGRATE_COPY_BATCH_PAGES)
+		list_publish(list);
+}
 
-	scoped_guard(spinlock, &list->lock) {
-		/* Without memory nobody takes any more. */
-		behind = list->nr_left && !READ_ONCE(list->pieces.no_memory);
-		list_splice_tail_init(folios, &list->from);
-		list->nr_left += nr_pages;
-	}
-	if (behind || (nr_pages && atomic_read(&list->pieces.team.work.busy) <= 1))
-		migrate_pieces_more(&list->pieces);
+/**
+ * migrate_list_flush() - The next folio may not come soon.
+ * @list: An open list.
+ *
+ * Context: Process context, may sleep.
+ */
+void migrate_list_flush(struct migrate_list *list)
+{
+	if (list->open && list->nr_more)
+		list_publish(list);
 }
 
 /**
  * migrate_list_close() - Migrate what is left of an open list.
  * @list: The list.
- * @left: Where folios that could not be migrated are added.
+ * @left: Where folios that have not been migrated are added.
  *
  * Context: Process context, may sleep.
  */
 void migrate_list_close(struct migrate_list *list, struct list_head *left)
 {
-	WRITE_ONCE(list->open, false);
-	migrate_pieces_close(&list->pieces);
-	list_splice(&list->pieces.left, left);
+	if (list->open) {
+		scoped_guard(spinlock, &list->lock) {
+			list_splice_tail_init(&list->more, &list->from);
+			list->nr_left += list->nr_more;
+			WRITE_ONCE(list->open, false);
+		}
+		migrate_pieces_close(&list->pieces);
+		list_splice(&list->pieces.left, left);
+	}
 	list_splice_tail(&list->from, left);
+	list_splice_tail(&list->more, left);
 }

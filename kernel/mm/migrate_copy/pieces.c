@@ -345,6 +345,21 @@ void migrate_pieces_more(struct migrate_pieces *pieces)
 }
 
 /**
+ * migrate_pieces_do() - Do a piece of an open request.
+ * @pieces: The request.
+ *
+ * Context: Process context, may sleep.
+ * Return: false if there was none.
+ */
+bool migrate_pieces_do(struct migrate_pieces *pieces)
+{
+	bool more = pieces_next(pieces, false);
+
+	pieces_make_way();
+	return more;
+}
+
+/**
  * migrate_pieces_close() - Finish an open request.
  * @pieces: The request. pieces->left is for the caller, as after a run.
  *
@@ -352,7 +367,7 @@ void migrate_pieces_more(struct migrate_pieces *pieces)
  */
 void migrate_pieces_close(struct migrate_pieces *pieces)
 {
-	while (pieces_next(pieces, false))
-		pieces_make_way();
+	while (migrate_pieces_do(pieces))
+		;
 	pieces_end(pieces);
 }

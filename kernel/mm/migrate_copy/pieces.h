@@ -116,7 +116,9 @@ struct migrate_pieces {
  * @lock: Protects what follows.
  * @from: Folios that have not been taken.
  * @nr_left: How many base pages there are in it, as far as known.
- * @open: More folios may come, see migrate_list_open().
+ * @open: Helpers take pieces, and more folios may come.
+ * @more: Folios that helpers cannot take yet; the caller's.
+ * @nr_more: Their base pages.
  * @pieces: The request that the CPUs share.
  */
 struct migrate_list {
@@ -124,6 +126,8 @@ struct migrate_list {
 	struct list_head from;
 	unsigned long nr_left;
 	bool open;
+	struct list_head more;
+	unsigned int nr_more;
 	struct migrate_pieces pieces;
 };
 
@@ -217,6 +221,7 @@ bool migrate_pieces_run(struct migrate_pieces *pieces, unsigned long nr_folios,
 			unsigned long nr_pages);
 bool migrate_pieces_open(struct migrate_pieces *pieces);
 void migrate_pieces_more(struct migrate_pieces *pieces);
+bool migrate_pieces_do(struct migrate_pieces *pieces);
 void migrate_pieces_close(struct migrate_pieces *pieces);
 bool migrate_range_claim(struct migrate_range *range,
 			 struct migrate_piece *piece);
@@ -230,9 +235,16 @@ void migrate_list_run(struct list_head *from, new_folio_t *get_new_folio,
 bool migrate_list_open(struct migrate_list *list, new_folio_t *get_new_folio,
 		       unsigned long private, enum migrate_reason reason,
 		       struct migrate_pages_stats *begun);
-void migrate_list_add(struct migrate_list *list, struct list_head *folios,
-		      unsigned long nr_pages);
+void migrate_list_add(struct migrate_list *list, struct folio *folio);
+void migrate_list_flush(struct migrate_list *list);
 void migrate_list_close(struct migrate_list *list, struct list_head *left);
+
+/* Is there no memory for the folios of an open list, or no help? */
+static inline bool migrate_list_is_stuck(const struct migrate_list *list)
+{
+	return READ_ONCE(list->pieces.no_memory);
+}
+
 enum migrate_array_state __migrate_array_look(struct migrate_array *array,
 					      unsigned long i,
 					      const void __user *p, int node,
