@@ -21,13 +21,16 @@ from pagehaul.suites.together import all_at_once
 # A kernel, and the arguments with which a test program runs on it in one guest, one after another.
 Run = tuple[str, Sequence[str]]
 
-# The modes of the copy: those of ours take so long that each half of them gets a guest.
+# The modes of the copy. Where those of ours take much longer than a guest takes to boot, each half
+# of them gets one.
 OUR_MODES = ("off", "batch", "threads", "parallel")
+_PLAIN: Run = ("vanilla", ["plain"])
 ALL_MODES: tuple[Run, ...] = (
     ("pagehaul", ["threads parallel"]),
     ("pagehaul", ["off batch"]),
-    ("vanilla", ["plain"]),
+    _PLAIN,
 )
+ALL_IN_ONE: tuple[Run, ...] = (("pagehaul", [" ".join(OUR_MODES)]), _PLAIN)
 
 # What words may contain: the options by which programs get our modules, and one of these.
 _MODULES = "@MODULES@"
@@ -72,7 +75,7 @@ class OurPrograms:
 
 def of(program: str, *runs: Run, alone: bool = False) -> OurPrograms:
     """Return the work of a suite of one program, in all modes unless its runs are given."""
-    return OurPrograms((Part(program, runs or ALL_MODES, alone=alone),))
+    return OurPrograms((Part(program, runs or ALL_IN_ONE, alone=alone),))
 
 
 def run(part: Part, subject: Subject) -> list[Outcome]:

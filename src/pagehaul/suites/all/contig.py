@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from pagehaul.suites.ours import OurPrograms, Part
+from pagehaul.suites.ours import ALL_IN_ONE, OurPrograms, Part
 from pagehaul.suites.programs import GUEST
 from pagehaul.suites.suite import Suite
 
@@ -14,7 +14,7 @@ _GUEST = replace(GUEST, memory_mb=4096, append=("hugetlb_cma=1:1G", "nokaslr"))
 SUITE = Suite(
     "contig",
     110,
-    OurPrograms((Part("migrate_contig", guest=_GUEST, alone=True),)),
+    OurPrograms((Part("migrate_contig", ALL_IN_ONE, _GUEST, alone=True),)),
     of_variants=True,
     alone=True,
 )
