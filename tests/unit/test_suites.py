@@ -867,7 +867,7 @@ def test_the_kernels_own_tests_run_on_both_kernels(
         )
 
 
-def test_the_short_form_of_the_kernels_own_tests_has_one_for_each_size_of_pages(
+def test_the_short_form_of_the_kernels_own_tests_has_two_for_base_and_huge_pages(
     monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     ran: list[str] = []
@@ -881,7 +881,7 @@ def test_the_short_form_of_the_kernels_own_tests_has_one_for_each_size_of_pages(
     monkeypatch.setattr(build, "build", lambda variant, base: replace(KERNEL, variant=variant))
     monkeypatch.setattr(cprogs, "selftests", lambda *words: cache)
     mm_selftests.SUITE(short=True)
-    few = "-t private_anon -t shared_anon_thp -t private_anon_htlb"
+    few = "-t private_anon -t shared_anon_thp"
     assert sum(command.endswith(f"./migration {few}") for command in ran) == 2
     ran.clear()
     mm_selftests.SUITE()
@@ -939,11 +939,11 @@ def test_on_the_other_bases_our_kernel_is_tested_alone(
     monkeypatch.setattr(ours, "all_at_once", nothing)
     monkeypatch.setattr(scripts, "all_at_once", nothing)
     other = bases.get(bases.names()[1])
-    content = registry.SUITES["content"]
     monkeypatch.setattr(tools, "require", lambda *_: None)
-    in_full = len(content())
-    assert 0 < len(content(short=True)) < in_full
-    built.clear()
+    for name in ("content", "pinned"):
+        in_full = len(registry.SUITES[name]())
+        assert 0 < len(registry.SUITES[name](short=True)) < in_full
+        built.clear()
     for name in ("errors", "status", "move"):
         beside = len(registry.SUITES[name](base=other, short=False))
         assert set(built) == {"pagehaul", "vanilla"}, name

@@ -28,8 +28,9 @@ from pagehaul.suites.together import at_once
 # once: a CPU that is away while it handles a fault keeps the page in use, and hundreds of moves in
 # a row fail, on any kernel.
 _MM_TIMED = {name: f"./{name}" for name in ("migration", "compaction_test")}
-# One test for each size of pages; each takes 20 seconds, alone, on each kernel.
-_FEW = ("private_anon", "shared_anon_thp", "private_anon_htlb")
+# One test for base pages and one for huge ones; each takes 20 seconds, alone, on each kernel.
+# hugetlb pages are moved while they are in use in the suite `pinned`, too.
+_FEW = ("private_anon", "shared_anon_thp")
 _MM_TIMED_SHORT = {
     **_MM_TIMED,
     "migration": shlex.join(["./migration", *(word for name in _FEW for word in ("-t", name))]),

@@ -28,17 +28,18 @@ _NODES = Guest(
     append=("movablecore=2G",),
 )
 
-# What runs in each: a few kinds of memory that take ways of their own; and nearly all, but not
-# pages of 1 GB, for which there is no room, nor the swap cache, where so many CPUs do not leave
-# every page. And there what else is to be right, first in the modes that have most to do with many
-# CPUs, and then some of it in the others.
-_OTHER_MODES = "other modes"
+# Kinds of memory that take ways of their own.
+_FEW_KINDS = "base,mthp_64k,thp,tmpfs,hugetlb_2m"
+
+# What runs in each: these kinds; and nearly all, but not pages of 1 GB, for which there is no room,
+# nor the swap cache, where so many CPUs do not leave every page. And there what else is to be
+# right, first in the modes that have most to do with many CPUs, and then some of it in the others.
 _RUNS = {
     "dies": (
         _DIES,
         {
             "migrate_topology": "",
-            "migrate_content": "-k base,mthp_64k,thp,tmpfs,hugetlb_2m threads parallel",
+            "migrate_content": f"-k {_FEW_KINDS} threads parallel",
         },
     ),
     "nodes": (
@@ -53,7 +54,7 @@ _RUNS = {
             "migrate_boundary": "parallel",
         },
     ),
-    _OTHER_MODES: (
+    "other modes": (
         _NODES,
         {
             "migrate_content": "-x hugetlb_1g,swapcache threads batch",
@@ -65,17 +66,28 @@ _RUNS = {
     ),
 }
 
+# What only many CPUs show: the other programs run in suites of their own, on fewer.
+_SHORT = {
+    "dies": _RUNS["dies"],
+    "nodes": (
+        _NODES,
+        {
+            "migrate_topology": "",
+            "migrate_content": f"-k {_FEW_KINDS} parallel",
+        },
+    ),
+}
+
 
 def _work(subject: Subject) -> list[Outcome]:
     """Check who helps, and that pages stay right, in each of the guests."""
     tools.require("e2fsprogs", "xfsprogs")
     kernel = build.build(subject.ours, subject.base)
-    names = {name for _, runs in _RUNS.values() for name in runs}
+    guests = _SHORT if subject.short else _RUNS
+    names = {name for _, programs in guests.values() for name in programs}
     directory = selftests(kernel.tree, "migrate_copy", sorted(names))
     outcomes: list[Outcome] = []
-    for name, (guest, runs) in _RUNS.items():
-        if subject.short and name == _OTHER_MODES:
-            continue
+    for name, (guest, runs) in guests.items():
         programs = [
             Program(program, f"{shlex.quote(str(directory / program))} {arguments}")
             for program, arguments in runs.items()
@@ -83,7 +95,9 @@ def _work(subject: Subject) -> list[Outcome]:
         suite = f"topology-{name.replace(' ', '-')}"
         for label, found in run_programs(suite, kernel, guest, programs, alone=True).items():
             outcomes += prefixed(f"{name}: {label}: ", found)
-    return outcomes + prefixed("nodes: ", run_kunit(kernel, _NODES, "topology-kunit"))
+    if not subject.short:
+        outcomes += prefixed("nodes: ", run_kunit(kernel, _NODES, "topology-kunit"))
+    return outcomes
 
 
 SUITE = Suite(
@@ -92,6 +106,6 @@ SUITE = Suite(
     _work,
     of_variants=True,
     kernels=(OURS,),
-    left_out="tests in other modes than parallel that do not depend on many CPUs",
+    left_out=f"on four nodes, all but who helps and the content of {_FEW_KINDS}",
     alone=True,
 )
