@@ -16,9 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,7 +56,7 @@
 #define QUOTA_SECONDS	8
 #define QUOTA_MOST	1.25
 
-static char mount_point[32], group[64], other[64];
+static const char group[] = "moved", other[] = "other";
 
 /**
  * struct payer - Who helps, and with what
@@ -84,12 +82,9 @@ static const struct payer {
 	  { "thp", BACK_ANON, 2 * MB, 32 * MB }, "(mtcopy/", MODE_BATCH },
 };
 
-static uint64_t usage_ns(const char *dir)
+static uint64_t usage_ns(const char *cgroup)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/cpu.stat", dir);
-	return file_count(path, "usage_usec") * 1000;
+	return file_count(cgroup_file(cgroup, "cpu.stat"), "usage_usec") * 1000;
 }
 
 static uint64_t own_ns(void)
@@ -138,26 +133,8 @@ static uint64_t threads_ns(const char *thread)
 
 static void groups_make(void)
 {
-	char path[96];
-
-	snprintf(mount_point, sizeof(mount_point),
-		 "/tmp/migrate_charge.XXXXXX");
-	require(mkdtemp(mount_point) &&
-		!mount("cgroup2", mount_point, "cgroup2", 0, NULL),
-		"no cgroup2: %s", strerror(errno));
-	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", mount_point);
-	file_write(path, "+cpu");
-	snprintf(group, sizeof(group), "%s/moved", mount_point);
-	snprintf(other, sizeof(other), "%s/other", mount_point);
-	require(!mkdir(group, 0755) && !mkdir(other, 0755), "cannot make groups");
-}
-
-static void groups_remove(void)
-{
-	rmdir(group);
-	rmdir(other);
-	umount2(mount_point, MNT_DETACH);
-	rmdir(mount_point);
+	require(!cgroup_make(group, "+cpu") && !cgroup_make(other, "+cpu"),
+		"cannot make cgroups");
 }
 
 static bool within(uint64_t seen, uint64_t expected, const char *what)
@@ -182,7 +159,7 @@ static enum verdict move_and_compare(const struct payer *payer, struct region *r
 
 	charged = usage_ns(group);
 	elsewhere = usage_ns(other);
-	machine = usage_ns(mount_point);
+	machine = usage_ns("");
 	alone = own_ns();
 	counted = stat_read("helper_ns");
 	helpers = threads_ns(payer->thread);
@@ -194,7 +171,7 @@ static enum verdict move_and_compare(const struct payer *payer, struct region *r
 	helpers = threads_ns(payer->thread) - helpers;
 	counted = stat_read("helper_ns") - counted;
 	alone = own_ns() - alone;
-	machine = usage_ns(mount_point) - machine;
+	machine = usage_ns("") - machine;
 	elsewhere = usage_ns(other) - elsewhere;
 	charged = usage_ns(group) - charged;
 
@@ -249,20 +226,15 @@ static void move_and_measure(const struct payer *payer)
 	die("task and helpers have not been charged to the cgroup, and to no other");
 }
 
-static void enter(const char *dir)
+static void enter(const char *cgroup)
 {
-	char path[96];
-
-	snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
-	require(!file_write(path, "0"), "cannot enter %s", dir);
+	require(!cgroup_write(cgroup, "cgroup.procs", "0"), "cannot enter %s", cgroup);
 }
 
-static void set_weight(const char *dir, unsigned int weight)
+static void set_weight(const char *cgroup, unsigned int weight)
 {
-	char path[96];
-
-	snprintf(path, sizeof(path), "%s/cpu.weight", dir);
-	require(!file_write_number(path, weight), "cannot set %s", path);
+	require(!file_write_number(cgroup_file(cgroup, "cpu.weight"), weight),
+		"cannot set the weight of %s", cgroup);
 }
 
 static void mtcopy_start(void)
@@ -300,7 +272,7 @@ static void test_charge(const void *arg)
 		_exit(0);
 	}
 	waitpid(pid, &status, 0);
-	groups_remove();
+	cgroups_remove();
 	if (mtcopy)
 		require(!module_unload("mtcopy"), "cannot unload mtcopy");
 	require(WIFEXITED(status) && !WEXITSTATUS(status), "failed");
@@ -436,7 +408,7 @@ static void test_weight(const void *arg)
 		if (!hogs[i]) {
 			enter(other);
 			for (;;)
-				touch(mount_point);
+				touch(group);
 		}
 	}
 	sleep(1);
@@ -454,7 +426,7 @@ static void test_weight(const void *arg)
 		kill(hogs[i], SIGKILL);
 		waitpid(hogs[i], NULL, 0);
 	}
-	groups_remove();
+	cgroups_remove();
 	/* A CPU is idle until the scheduler brings it somebody: help is welcome there. */
 	require(with.helped * 100 <= with.light * PERCENT + without.idle * 100,
 		"helpers on busy CPUs");
@@ -469,7 +441,6 @@ static void test_quota(const void *arg)
 	static const struct kind kind = { "base", BACK_ANON, OF_PAGES(1), 8 * MB };
 	uint64_t used, helped, free;
 	struct timespec start, end;
-	char path[96];
 	double wall;
 
 	groups_make();
@@ -477,8 +448,7 @@ static void test_quota(const void *arg)
 	free = move_as_nobody(&kind, 2);
 	require(free, "no help on an idle machine");
 
-	snprintf(path, sizeof(path), "%s/cpu.max", group);
-	require(!file_write(path, "20000 100000"), "cannot set %s", path);
+	require(!cgroup_write(group, "cpu.max", "20000 100000"), "cannot set a quota");
 	used = usage_ns(group);
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	helped = move_as_nobody(&kind, QUOTA_SECONDS);
@@ -487,7 +457,7 @@ static void test_quota(const void *arg)
 	wall = end.tv_sec - start.tv_sec + (end.tv_nsec - start.tv_nsec) / 1e9;
 	ksft_print_msg("%.2f s of %.2f s, helpers %.2f s; without a quota %.2f s in 2 s\n",
 		       used / 1e9, wall, helped / 1e9, free / 1e9);
-	groups_remove();
+	cgroups_remove();
 	require(!helped, "help in spite of a quota");
 	require(used / 1e9 <= QUOTA_MOST * 0.2 * wall, "more than the quota");
 }

@@ -29,8 +29,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,7 +38,6 @@
 #define PARAM_DIR	"/sys/module/softdma/parameters"
 #define DCBM_STATUS	ENGINES_DIR "/dcbm/status"
 #define DMA_CLASS	"/sys/class/dma"
-#define TRACE_DIR	"/sys/kernel/tracing"
 /* Those of each device of softdma, and the most that dcbm takes. */
 #define SOFT_CHANNELS	4
 #define MAX_CHANNELS	64
@@ -292,12 +289,6 @@ static void move_on(struct region *r, const struct trouble *trouble, size_t tota
 	require(reader.looks, "nobody has looked");
 }
 
-static void trace_mount(void)
-{
-	mkdir("/sys/kernel/tracing", 0755);
-	mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, NULL);
-}
-
 /* Move a region, free it, and return the trace of that. */
 static FILE *trace_moves(struct region *r, const struct trouble *trouble)
 {
@@ -305,8 +296,8 @@ static FILE *trace_moves(struct region *r, const struct trouble *trouble)
 
 	move_on(r, trouble, 2 * r->size);
 	region_free(r);
-	file_write(TRACE_DIR "/events/enable", "0");
-	trace = fopen(TRACE_DIR "/trace", "r");
+	file_write(TRACING "/events/enable", "0");
+	trace = fopen(TRACING "/trace", "r");
 	require(trace, "cannot read the trace");
 	return trace;
 }
@@ -1117,10 +1108,9 @@ static void test_event(const void *arg)
 	char line[512];
 	FILE *trace;
 
-	trace_mount();
 	prepare(trouble, &kinds[2], &r);
-	file_write(TRACE_DIR "/trace", "");
-	if (file_write(TRACE_DIR "/events/migrate_copy/migrate_copy_batch/enable", "1"))
+	trace_clear();
+	if (file_write(EVENTS "/migrate_copy_batch/enable", "1"))
 		skip("no events");
 	trace = trace_moves(&r, trouble);
 	while (fgets(line, sizeof(line), trace)) {
@@ -1249,12 +1239,11 @@ static void test_unmap(const void *arg)
 	FILE *trace;
 	size_t i;
 
-	trace_mount();
 	prepare(trouble, &kinds[2], &r);
 	soft_device(device, sizeof(device));
-	file_write(TRACE_DIR "/trace", "");
+	trace_clear();
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		snprintf(path, sizeof(path), TRACE_DIR "/events/dma/%s/enable",
+		snprintf(path, sizeof(path), TRACING "/events/dma/%s/enable",
 			 names[i]);
 		seen += !file_write(path, "1");
 	}

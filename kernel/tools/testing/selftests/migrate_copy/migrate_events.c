@@ -11,15 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "lib/migrate_test.h"
 
-#define TRACING		"/sys/kernel/tracing"
-#define CGROUP		"/tmp/migrate_events"
 #define TIMEOUT		120
 /* Others migrate now and then: once it has to be exactly that. */
 #define ATTEMPTS	20
@@ -92,32 +88,14 @@ struct variant {
 	enum copy_mode mode;
 };
 
-static void tracing_clear(void)
-{
-	int fd = open(TRACING "/trace", O_WRONLY | O_TRUNC);
-
-	require(fd >= 0, "cannot clear the trace");
-	close(fd);
-}
-
 /* Once for all tests: the kernel patches its code for that. */
 static void tracing_set(const char *on)
 {
-	if (!file_exists(TRACING "/trace"))
-		mount("none", TRACING, "tracefs", 0, NULL);
 	file_write(TRACING "/buffer_size_kb", "8192");
 	file_write(TRACING "/events/migrate/mm_migrate_pages/enable", on);
 	file_write(TRACING "/events/migrate/set_migration_pte/enable", on);
 	file_write(TRACING "/events/migrate/remove_migration_pte/enable", on);
 	file_write(TRACING "/tracing_on", "1");
-}
-
-static void cgroup_make(void)
-{
-	mkdir(CGROUP, 0755);
-	mount("none", CGROUP, "cgroup2", 0, NULL);
-	file_write(CGROUP "/cgroup.subtree_control", "+memory");
-	mkdir(CGROUP "/test", 0755);
 }
 
 static void tracing_read(uint64_t *counts)
@@ -326,7 +304,7 @@ static void test_counts(const void *arg)
 		if (v->load->halved)
 			halve(&r);
 		pin(&r, v->load->pinned, fds);
-		tracing_clear();
+		trace_clear();
 		vm_events_read(before);
 		help_before = stat ? stat_read(stat) : 0;
 		move(&r, to, MPOL_MF_MOVE);
@@ -351,11 +329,11 @@ static long charged(int node)
 	unsigned long bytes;
 
 	if (node < 0) {
-		require(!file_read(CGROUP "/test/memory.current", text,
+		require(!file_read(cgroup_file("test", "memory.current"), text,
 				   sizeof(text)), "no memory.current");
 		return strtoul(text, NULL, 10) / PAGE;
 	}
-	require(!file_read(CGROUP "/test/memory.numa_stat", text, sizeof(text)),
+	require(!file_read(cgroup_file("test", "memory.numa_stat"), text, sizeof(text)),
 		"no memory.numa_stat");
 	at = strstr(text, "anon ");
 	require(at, "no anon");
@@ -376,11 +354,11 @@ static void test_cgroup(const void *arg)
 
 	nodes_find(&from, &to);
 	mode_enter(v->mode);
-	if (!file_exists(CGROUP "/test/memory.numa_stat"))
+	if (!file_exists(cgroup_file("test", "memory.numa_stat")))
 		skip("no memory controller");
 	if (pages < 4 * LAG)
 		skip("statistics of so many CPUs lag too much");
-	require(!file_write(CGROUP "/test/cgroup.procs", "0"), "no cgroup");
+	require(!cgroup_write("test", "cgroup.procs", "0"), "no cgroup");
 	region_make(&r, v->load->kind, from, false);
 	/* The statistics are brought up to date now and then. */
 	sleep(3);
@@ -398,7 +376,7 @@ static void test_cgroup(const void *arg)
 	require(labs(here - pages) <= LAG && labs(there - pages) <= LAG &&
 		labs(all) <= LAG, "%ld pages have moved", pages);
 	region_free(&r);
-	file_write(CGROUP "/cgroup.procs", "0");
+	cgroup_write("", "cgroup.procs", "0");
 }
 
 int main(int argc, char **argv)
@@ -410,7 +388,7 @@ int main(int argc, char **argv)
 
 	tests_start(__builtin_popcount(modes) * (ARRAY_SIZE(loads) + 2));
 	tracing_set("1");
-	cgroup_make();
+	cgroup_make("test", "+memory");
 	for (v.mode = 0; v.mode < NR_MODES; v.mode++) {
 		if (!(modes & 1U << v.mode))
 			continue;
@@ -432,8 +410,5 @@ int main(int argc, char **argv)
 		}
 	}
 	tracing_set("0");
-	rmdir(CGROUP "/test");
-	umount2(CGROUP, MNT_DETACH);
-	rmdir(CGROUP);
 	tests_end();
 }

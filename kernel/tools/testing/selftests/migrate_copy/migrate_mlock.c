@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,7 +23,6 @@
 
 #include "lib/migrate_test.h"
 
-#define TRACING		"/sys/kernel/tracing"
 #define INSTANCE	TRACING "/instances/migrate_mlock"
 #define DRAIN		"lru_add_drain"
 #define DISABLE		"lru_cache_disable"
@@ -369,8 +367,6 @@ static void trace_start(const char *function)
 	char path[128];
 	size_t i;
 
-	if (!file_exists(TRACING "/instances"))
-		mount("tracefs", TRACING, "tracefs", 0, NULL);
 	require(!mkdir(INSTANCE, 0700) || errno == EEXIST,
 		"cannot make " INSTANCE ": %s", strerror(errno));
 	for (i = 0; i < ARRAY_SIZE(settings); i++) {
@@ -561,10 +557,7 @@ static void test_few(const void *arg)
 static void test_switch(const void *arg)
 {
 	const struct variant *v = arg;
-	char path[] = "/sys/kernel/debug";
 
-	if (!file_exists("/sys/kernel/debug/migrate_copy"))
-		mount("debugfs", path, "debugfs", 0, NULL);
 	if (!file_exists(DRAIN_SWITCH))
 		skip("needs CONFIG_MIGRATE_COPY_DRAIN_TEST");
 	require(file_write(DRAIN_SWITCH, "always") == -EINVAL,

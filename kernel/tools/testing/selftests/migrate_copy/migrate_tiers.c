@@ -9,13 +9,10 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,13 +25,11 @@
 
 #define BALANCING	"/proc/sys/kernel/numa_balancing"
 #define SCAN_DIR	"/sys/kernel/debug/sched/numa_balancing"
-#define TRACING		"/sys/kernel/tracing"
-#define EVENTS		TRACING "/events/migrate_copy"
 #define VMSTAT		"/proc/vmstat"
 #define SEED		77
 
 static int fast, slow;
-static char group[96];
+static const char group[] = "test";
 
 /* The first node with CPUs, and one with memory only. */
 static bool find_tiers(void)
@@ -136,14 +131,6 @@ static void require_stays(const void *p, size_t size, const char *what)
 
 /* --- what is promoted --- */
 
-static void clear_trace(void)
-{
-	int fd = open(TRACING "/trace", O_WRONLY | O_TRUNC);
-
-	require(fd >= 0, "cannot clear the trace");
-	close(fd);
-}
-
 /* Pages promoted by the worker according to the trace, and the latest arrival. */
 static uint64_t traced_moves(uint64_t *latest_ns)
 {
@@ -170,35 +157,31 @@ static uint64_t traced_moves(uint64_t *latest_ns)
 	return sum;
 }
 
+static uint64_t group_count(const char *file, const char *name)
+{
+	return file_count(cgroup_file(group, file), name);
+}
+
+static void group_set(const char *file, const char *value)
+{
+	require(!cgroup_write(group, file, value), "cannot set %s to %s", file, value);
+}
+
 struct counts {
 	uint64_t promoted, migrated, of_group, in_group;
 };
 
 static struct counts count(void)
 {
-	char path[128];
 	struct counts c;
 
 	/* What a CPU has counted is in /proc/vmstat up to a second later. */
 	file_write("/proc/sys/vm/stat_refresh", "1");
-	snprintf(path, sizeof(path), "%s/memory.stat", group);
 	c.promoted = file_count(VMSTAT, "pgpromote_success");
 	c.migrated = file_count(VMSTAT, "numa_pages_migrated");
-	c.of_group = file_count(path, "pgpromote_success");
-	c.in_group = file_count(path, "numa_pages_migrated");
+	c.of_group = group_count("memory.stat", "pgpromote_success");
+	c.in_group = group_count("memory.stat", "numa_pages_migrated");
 	return c;
-}
-
-static void enter_group(const char *knob, const char *value)
-{
-	char path[160];
-
-	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
-	require(!file_write(path, "0"), "cannot enter %s", group);
-	if (!knob)
-		return;
-	snprintf(path, sizeof(path), "%s/%s", group, knob);
-	require(!file_write(path, value), "cannot set %s to %s", path, value);
 }
 
 static void promotes(const void *arg)
@@ -209,10 +192,10 @@ static void promotes(const void *arg)
 	char *p;
 
 	thp_only(folio == PAGE ? 0 : folio);
-	enter_group(NULL, NULL);
+	group_set("cgroup.procs", "0");
 	p = slow_memory(size);
 	require(folio_size_at(p) == folio, "folios of %zu bytes", folio_size_at(p));
-	clear_trace();
+	trace_clear();
 	require(!file_write(EVENTS "/migrate_copy_promote/enable", "1"), "cannot trace");
 	before = count();
 	balance("2");
@@ -263,7 +246,8 @@ static void limited(const void *arg)
 	const size_t size = 128 * PAGE;
 	char *p;
 
-	enter_group("cpu.max", "500000 1000000");
+	group_set("cgroup.procs", "0");
+	group_set("cpu.max", "500000 1000000");
 	p = slow_memory(size);
 	hold(true);
 	balance("2");
@@ -305,7 +289,8 @@ static void confined(char *p, size_t size)
 	char node[16];
 
 	snprintf(node, sizeof(node), "%d", slow);
-	enter_group("cpuset.mems", node);
+	group_set("cgroup.procs", "0");
+	group_set("cpuset.mems", node);
 }
 
 static void switched_off(char *p, size_t size)
@@ -445,19 +430,17 @@ static void charged(const void *arg)
 {
 	const size_t size = 32 * MB;
 	uint64_t before, after;
-	char path[128];
 	char *p;
 
-	enter_group(NULL, NULL);
+	group_set("cgroup.procs", "0");
 	p = slow_memory(size);
 	hold(true);
-	snprintf(path, sizeof(path), "%s/cpu.stat", group);
 	balance("2");
 	use_until_found(p, size, 1024);
 	/* From here on the only task of the cgroup sleeps. */
-	before = file_count(path, "usage_usec");
+	before = group_count("cpu.stat", "usage_usec");
 	hold(false);
-	after = file_count(path, "usage_usec");
+	after = group_count("cpu.stat", "usage_usec");
 	require(pages_elsewhere(p, size, PAGE, slow) > 512, "nothing was promoted");
 	require(after - before >= 500, "%llu us for more than 512 pages",
 		(unsigned long long)(after - before));
@@ -465,18 +448,7 @@ static void charged(const void *arg)
 
 static void prepare(void)
 {
-	char mount_point[] = "/tmp/migrate_tiers.XXXXXX";
-
-	require(mkdtemp(mount_point) && !mount("none", mount_point, "cgroup2", 0, NULL),
-		"cannot mount cgroup2");
-	snprintf(group, sizeof(group), "%s/cgroup.subtree_control", mount_point);
-	require(!file_write(group, "+memory +cpu +cpuset"), "no controllers");
-	snprintf(group, sizeof(group), "%s/test", mount_point);
-	mkdir(group, 0755);
-	if (!file_exists(SCAN_DIR))
-		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
-	if (!file_exists(TRACING "/trace"))
-		mount("none", TRACING, "tracefs", 0, NULL);
+	require(!cgroup_make(group, "+memory +cpu +cpuset"), "cannot make a cgroup");
 	/* By default it takes seconds before the kernel looks at a process. */
 	file_write(SCAN_DIR "/scan_delay_ms", "10");
 	file_write(SCAN_DIR "/scan_period_min_ms", "100");
@@ -487,17 +459,13 @@ static void prepare(void)
 
 static void run(const char *name, test_fn fn, const void *arg)
 {
-	char value[128];
-
 	if (fn != promotes)
 		thp_only(0);
 	test_run(name, TIMEOUT, fn, arg);
 	file_write(BALANCING, "0");
 	hold(false);
-	snprintf(value, sizeof(value), "%s/cpu.max", group);
-	file_write(value, "max");
-	snprintf(value, sizeof(value), "%s/cpuset.mems", group);
-	file_write(value, "\n");
+	cgroup_write(group, "cpu.max", "max");
+	cgroup_write(group, "cpuset.mems", "\n");
 }
 
 int main(void)
@@ -510,9 +478,8 @@ int main(void)
 		ksft_print_header();
 		ksft_exit_skip("needs two tiers of memory, and migration by several CPUs\n");
 	}
-	test_environment();
-	prepare();
 	tests_start(ARRAY_SIZE(folios) + ARRAY_SIZE(changes) + ARRAY_SIZE(harmless) + 6);
+	prepare();
 	for (i = 0; i < ARRAY_SIZE(folios); i++) {
 		snprintf(name, sizeof(name), "folios of %zu KB are promoted after the fault",
 			 folios[i] / KB);

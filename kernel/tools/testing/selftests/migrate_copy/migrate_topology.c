@@ -23,10 +23,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -112,9 +110,6 @@
 
 /* MPOL_WEIGHTED_INTERLEAVE of Linux 6.9, an enum that not all headers have. */
 #define WEIGHTED_INTERLEAVE	6
-
-#define TRACING		"/sys/kernel/tracing"
-#define EVENTS		TRACING "/events/migrate_copy"
 
 static const struct kind base_pages = {
 	.name = "base", .backing = BACK_ANON, .folio = OF_PAGES(1), .size = 8 * MB,
@@ -249,18 +244,8 @@ static struct {
 	unsigned long batches[MAX_WAKES];	/* Their base pages */
 } trace;
 
-static void trace_clear(void)
-{
-	int fd = open(TRACING "/trace", O_WRONLY | O_TRUNC);
-
-	require(fd >= 0, "cannot clear the trace");
-	close(fd);
-}
-
 static void trace_start(void)
 {
-	if (!file_exists(EVENTS))
-		mount("tracefs", TRACING, "tracefs", 0, NULL);
 	if (!file_exists(EVENTS))
 		skip("this kernel has no tracepoints");
 	require(!file_write(EVENTS "/migrate_copy_wake/enable", "1") &&
@@ -551,56 +536,23 @@ static void test_around(const void *arg)
 	}
 }
 
-/* A directory of cgroup version 2, and a group with some CPUs in it. */
-static char cgroups[32], group[64];
-
-static void group_make(const char *list)
-{
-	char path[96];
-
-	snprintf(cgroups, sizeof(cgroups), "/tmp/migrate_topology.XXXXXX");
-	require(mkdtemp(cgroups) &&
-		!mount("cgroup2", cgroups, "cgroup2", 0, NULL), "no cgroup2: %s",
-		strerror(errno));
-	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", cgroups);
-	require(!file_write(path, "+cpuset"), "no cpusets");
-	snprintf(group, sizeof(group), "%s/some", cgroups);
-	require(!mkdir(group, 0755), "cannot make a group");
-	snprintf(path, sizeof(path), "%s/cpuset.cpus", group);
-	require(!file_write(path, list), "cannot have the CPUs %s", list);
-}
-
-static void group_enter(void)
-{
-	char path[96];
-
-	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
-	require(!file_write(path, "0"), "cannot enter the cgroup");
-}
-
-static void group_remove(void)
-{
-	rmdir(group);
-	umount2(cgroups, MNT_DETACH);
-	rmdir(cgroups);
-}
-
-/* Runs a function in the cgroup, in a process of its own. */
+/* Runs a function in a cgroup with these CPUs, in a process of its own. */
 static void in_group(const char *list, void (*fn)(const void *arg),
 		     const void *arg)
 {
 	int status;
 	pid_t pid;
 
-	group_make(list);
+	require(!cgroup_make("test", "+cpuset") && !cgroup_write("test", "cpuset.cpus", list),
+		"cannot have a cpuset with the CPUs %s", list);
 	pid = fork();
 	if (!pid) {
-		group_enter();
+		require(!cgroup_write("test", "cgroup.procs", "0"), "cannot enter the cgroup");
 		fn(arg);
 		_exit(0);
 	}
 	waitpid(pid, &status, 0);
-	group_remove();
+	cgroups_remove();
 	if (WIFEXITED(status) && WEXITSTATUS(status) == KSFT_SKIP)
 		_exit(KSFT_SKIP);
 	require(WIFEXITED(status) && !WEXITSTATUS(status), "failed");

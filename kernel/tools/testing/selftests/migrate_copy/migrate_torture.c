@@ -13,10 +13,8 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "torture/torture.h"
@@ -492,15 +490,10 @@ int main(int argc, char **argv)
 	find_nodes();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (!file_exists("/sys/kernel/debug/sched"))
-		mount("none", "/sys/kernel/debug", "debugfs", 0, NULL);
 	prepare();
-	mkdir(CGROUP, 0755);
-	mount("none", CGROUP, "cgroup2", 0, NULL);
-	file_write(CGROUP "/cgroup.subtree_control", "+memory +cpu +cpuset");
-	mkdir(CGROUP "/workers", 0755);
-	mkdir(CGROUP "/oom", 0755);
-	mkdir(CGROUP "/cpuset", 0755);
+	cgroup_make("workers", "+memory +cpu +cpuset");
+	cgroup_make("oom", "+memory");
+	cgroup_make("cpuset", "+cpuset");
 	file_write(DEMOTION, "1");
 	file_write("/proc/sys/kernel/numa_balancing", "1");
 	/* As it is by default: here the kernel may move what it likes. */
@@ -585,10 +578,7 @@ int main(int argc, char **argv)
 	balanced = event_count("numa_pages_migrated") - balanced;
 	parts_end();
 	engines_unload(true);
-	rmdir(CGROUP "/workers");
-	rmdir(CGROUP "/oom");
-	rmdir(CGROUP "/cpuset");
-	umount2(CGROUP, MNT_DETACH);
+	cgroups_remove();
 	for (i = 0; i < nr_workers * NR_SLOT_KINDS; i++)
 		close(files[i / NR_SLOT_KINDS][i % NR_SLOT_KINDS]);
 	while (waitpid(-1, NULL, WNOHANG) > 0)

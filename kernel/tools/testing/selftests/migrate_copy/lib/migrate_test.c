@@ -281,6 +281,14 @@ uint64_t file_count(const char *path, const char *name)
 	die("no %s in %s", name, path);
 }
 
+void trace_clear(void)
+{
+	int fd = open(TRACING "/trace", O_WRONLY | O_TRUNC);
+
+	require(fd >= 0, "cannot clear the trace");
+	close(fd);
+}
+
 uint64_t free_pages(void)
 {
 	unsigned long long count;

@@ -152,6 +152,12 @@ int suspend_tasks(unsigned int timeout_ms);
 /* What kernels for tests have: constants that can be changed, and windows. */
 #define TEST_DIR	"/sys/kernel/debug/migrate_copy"
 #define MT_PAGE_COPY	"/proc/sys/vm/mt_page_copy"
+/* debugfs and tracefs are mounted for the tests. */
+#define TRACING		"/sys/kernel/tracing"
+#define EVENTS		TRACING "/events/migrate_copy"
+
+/* Empty the trace. */
+void trace_clear(void);
 
 /* Kernel modules, by the path of one and by its name; 0, or -1 and errno. */
 int module_load(const char *path, const char *params);
@@ -339,6 +345,17 @@ int region_migrate_pages(struct region *r, int from, int to);
 int region_cpuset(struct region *r, int from, int to);
 /* Enter a cpuset with the memory of one node. 0, or a negative errno. */
 int cpuset_enter(int node);
+
+/*
+ * Cgroups of the tests, in version 2; they are removed at exit. The root is "".
+ * Make one that may exist already, with controllers such as "+cpu +memory"; write to
+ * a file of it. Both return 0 or a negative errno. The path of a file of it is valid
+ * until another one is asked for.
+ */
+int cgroup_make(const char *group, const char *controllers);
+int cgroup_write(const char *group, const char *name, const char *value);
+const char *cgroup_file(const char *group, const char *name);
+void cgroups_remove(void);
 
 int file_in(enum backing backing, int flags);
 /* A swap device of the tests; swap_off() returns 0 or a negative errno. */

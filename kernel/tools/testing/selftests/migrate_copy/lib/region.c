@@ -3,6 +3,7 @@
  * Memory of every kind: made, verified, moved.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -42,6 +43,7 @@
 #define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 #define PCP_FRACTION	"/proc/sys/vm/percpu_pagelist_high_fraction"
 #define KSM_DIR		"/sys/kernel/mm/ksm"
+#define GROUP_PREFIX	"migrate_copy."
 
 /* A directory of our own; its path is all that the tests' processes share. */
 static char base[32];
@@ -81,6 +83,17 @@ static const char *in_base(const char *name)
 	return path;
 }
 
+/* Is this directory made and mounted by an earlier test? */
+static bool is_mounted(const char *name)
+{
+	struct stat sb, parent;
+
+	mkdir(in_base(name), 0755);
+	require(!stat(base, &parent) && !stat(in_base(name), &sb),
+		"no temporary directory");
+	return sb.st_dev != parent.st_dev;
+}
+
 int swap_off(void)
 {
 	char text[512], *dev;
@@ -96,10 +109,54 @@ int swap_off(void)
 	return swapoff(dev) ? -errno : 0;
 }
 
+const char *cgroup_file(const char *group, const char *name)
+{
+	static char path[160];
+
+	/* Others have cgroups, too. */
+	snprintf(path, sizeof(path), "%s/cgroup/%s%s/%s", base, *group ? GROUP_PREFIX : "",
+		 group, name);
+	return path;
+}
+
+int cgroup_write(const char *group, const char *name, const char *value)
+{
+	return file_write(cgroup_file(group, name), value);
+}
+
+int cgroup_make(const char *group, const char *controllers)
+{
+	int err;
+
+	if (!is_mounted("cgroup") &&
+	    mount("cgroup2", in_base("cgroup"), "cgroup2", 0, NULL))
+		return -errno;
+	err = cgroup_write("", "cgroup.subtree_control", controllers);
+	if (err)
+		return err;
+	return mkdir(cgroup_file(group, ""), 0755) && errno != EEXIST ? -errno : 0;
+}
+
+void cgroups_remove(void)
+{
+	struct dirent *entry;
+	DIR *dir;
+
+	dir = opendir(in_base("cgroup"));
+	while (dir && (entry = readdir(dir))) {
+		if (!strncmp(entry->d_name, GROUP_PREFIX, strlen(GROUP_PREFIX)))
+			unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+	}
+	if (dir)
+		closedir(dir);
+	umount2(in_base("cgroup"), MNT_DETACH);
+	rmdir(in_base("cgroup"));
+}
+
 static void restore(void)
 {
 	static const char * const mounts[] = {
-		"xfs", "ext4", "tmpfs", "huge", "cgroup", "ram"
+		"xfs", "ext4", "tmpfs", "huge", "ram"
 	};
 	unsigned int i;
 
@@ -108,7 +165,7 @@ static void restore(void)
 	for (i = 0; i < nr_saved; i++)
 		file_write(saved[i].path, saved[i].text);
 	swap_off();
-	rmdir(in_base("cgroup/test"));
+	cgroups_remove();
 	for (i = 0; i < ARRAY_SIZE(mounts); i++) {
 		umount2(in_base(mounts[i]), MNT_DETACH);
 		rmdir(in_base(mounts[i]));
@@ -160,8 +217,10 @@ void test_environment(void)
 	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		ksft_exit_skip("no mounts of our own (not root?): %s\n",
 			       strerror(errno));
-	if (!file_exists(TEST_DIR))
+	if (!file_exists("/sys/kernel/debug/sched"))
 		mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
+	if (!file_exists(TRACING "/trace"))
+		mount("tracefs", TRACING, "tracefs", 0, NULL);
 	for (i = 0; i < ARRAY_SIZE(paths); i++)
 		save(paths[i]);
 	for (folio = 2 * PAGE; folio <= largest; folio *= 2) {
@@ -180,17 +239,6 @@ void test_environment(void)
 	/* Nobody else moves anything: a page that is on its way is on no node. */
 	file_write(PROACTIVENESS, "0");
 	atexit(restore);
-}
-
-/* Is this directory made and mounted by an earlier test? */
-static bool is_mounted(const char *name)
-{
-	struct stat sb, parent;
-
-	mkdir(in_base(name), 0755);
-	require(!stat(base, &parent) && !stat(in_base(name), &sb),
-		"no temporary directory");
-	return sb.st_dev != parent.st_dev;
 }
 
 /* A kernel may lack a file system; one that it has must be mounted. */
@@ -1067,32 +1115,19 @@ int region_migrate_pages(struct region *r, int from, int to)
 	return -1;
 }
 
-static int cpuset_write(const char *name, const char *text)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/cgroup/%s", base, name);
-	return file_write(path, text);
-}
-
 /* One node, or two. */
 static int cpuset_mems(int node, int other)
 {
 	char text[32];
 
 	snprintf(text, sizeof(text), "%d,%d", node, other);
-	return cpuset_write("test/cpuset.mems", text);
+	return cgroup_write("test", "cpuset.mems", text);
 }
 
 int cpuset_enter(int node)
 {
-	int err;
-
-	mount_virtual("cgroup2", "cgroup", NULL);
-	err = cpuset_write("cgroup.subtree_control", "+cpuset");
-	mkdir(in_base("cgroup/test"), 0755);
-	err = err ?: cpuset_mems(node, node);
-	return err ?: cpuset_write("test/cgroup.procs", "0");
+	return cgroup_make("test", "+cpuset") ?: cpuset_mems(node, node) ?:
+	       cgroup_write("test", "cgroup.procs", "0");
 }
 
 /*

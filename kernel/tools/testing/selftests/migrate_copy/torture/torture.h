@@ -9,7 +9,6 @@
 
 #include "../lib/migrate_test.h"
 
-#define CGROUP		"/tmp/migrate_torture"
 #define MAX_WORKERS	16
 #define MAX_PAGES	1024
 /* From here on every kind of trouble has to come. */
@@ -160,7 +159,6 @@ void injections_all(bool on);
 void engines_load(void);
 void engines_loaded(void);
 void engines_unload(bool all);
-int cgroup_write(const char *group, const char *name, const char *value);
 void __noreturn trouble_main(unsigned int id);
 void find_available(void);
 bool disturbed(void);

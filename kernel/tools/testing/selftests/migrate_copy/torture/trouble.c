@@ -366,14 +366,6 @@ static void memory_cycle(void)
 	must_write(path, "online_movable");
 }
 
-int cgroup_write(const char *group, const char *name, const char *value)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), CGROUP "/%s/%s", group, name);
-	return file_write(path, value);
-}
-
 /* Somebody else moves the memory of a worker, and is killed during that. */
 static void kill_mover(void)
 {
@@ -765,11 +757,7 @@ void find_available(void)
 		[FAULT_MEMORY_OFFLINE]	= "/sys/devices/system/memory",
 		[FAULT_ENGINE_UNLOAD]	= "/sys/module/dcbm",
 		[FAULT_KNOB]		= KNOB_DIR,
-		[FAULT_OOM]		= CGROUP "/oom/memory.max",
-		[FAULT_FREEZE]		= CGROUP "/workers/cgroup.freeze",
 		[FAULT_SUSPEND]		= "/sys/power/pm_test",
-		[FAULT_RECLAIM]		= CGROUP "/workers/memory.reclaim",
-		[FAULT_LIMIT]		= CGROUP "/workers/memory.high",
 		[FAULT_COMPACT]		= "/proc/sys/vm/compact_memory",
 		[FAULT_SOFT_OFFLINE]	= "/sys/devices/system/memory/soft_offline_page",
 		[FAULT_KSM]		= KSM_DIR,
@@ -780,6 +768,10 @@ void find_available(void)
 
 	for (i = 0; i < NR_FAULTS; i++)
 		available[i] = !needs[i] || file_exists(needs[i]);
+	available[FAULT_OOM] = file_exists(cgroup_file("oom", "memory.max"));
+	available[FAULT_FREEZE] = file_exists(cgroup_file("workers", "cgroup.freeze"));
+	available[FAULT_RECLAIM] = file_exists(cgroup_file("workers", "memory.reclaim"));
+	available[FAULT_LIMIT] = file_exists(cgroup_file("workers", "memory.high"));
 	for (i = 0; i < ARRAY_SIZE(injections); i++)
 		available[injections[i].fault] = file_exists(injections[i].dir);
 }

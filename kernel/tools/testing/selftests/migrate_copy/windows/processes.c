@@ -4,8 +4,6 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "windows.h"
@@ -15,26 +13,11 @@ void act_kill_mover(struct scene *s)
 	require(!kill(s->mover, SIGKILL), "cannot kill");
 }
 
-static const char *cgroup_dir(void)
-{
-	mkdir(CGROUP, 0755);
-	if (!file_exists(CGROUP "/cgroup.procs"))
-		mount("none", CGROUP, "cgroup2", 0, NULL);
-	require(file_exists(CGROUP "/cgroup.procs"), "no cgroup: %s",
-		strerror(errno));
-	file_write(CGROUP "/cgroup.subtree_control", "+memory");
-	mkdir(CGROUP "/test", 0755);
-	return CGROUP "/test";
-}
-
 static void cgroup_set(const char *name, const char *value)
 {
-	char path[128];
-	int err;
+	int err = cgroup_make("test", "+memory") ?: cgroup_write("test", name, value);
 
-	snprintf(path, sizeof(path), "%s/%s", cgroup_dir(), name);
-	err = file_write(path, value);
-	require(!err, "%s: %s", path, strerror(-err));
+	require(!err, "cgroup, %s: %s", name, strerror(-err));
 }
 
 static void cgroup_take(pid_t pid)
@@ -188,14 +171,14 @@ void before_limit(struct scene *s)
 
 void act_limit(struct scene *s)
 {
-	static const char * const events = CGROUP "/test/memory.events";
-	uint64_t kills = file_count(events, "oom_kill");
+	uint64_t kills = file_count(cgroup_file("test", "memory.events"), "oom_kill");
 	int status;
 
-	file_write(CGROUP "/test/memory.swap.max", "0");
+	cgroup_write("test", "memory.swap.max", "0");
 	cgroup_set("memory.max", "65536");
 	/* What moves cannot be reclaimed: it has been killed for that. */
-	require(file_count(events, "oom_kill") > kills, "nobody is killed");
+	require(file_count(cgroup_file("test", "memory.events"), "oom_kill") > kills,
+		"nobody is killed");
 	require(waitpid(s->child, &status, 0) == s->child, "no child");
 	right(WIFSIGNALED(status), "its memory was wrong");
 	cgroup_set("memory.max", "max");

@@ -125,8 +125,8 @@ void all_right_again(void)
 	file_write(TEST_DIR "/fail_copy/probability", "0");
 	file_write(TEST_DIR "/fail_copy/times", "1");
 	file_write(TEST_DIR "/skip", "0");
-	file_write(CGROUP "/test/cgroup.freeze", "0");
-	file_write(CGROUP "/test/memory.max", "max");
+	cgroup_write("test", "cgroup.freeze", "0");
+	cgroup_write("test", "memory.max", "max");
 	for (cpu = 1; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++)
 		cpu_set_online(cpu, true);
 }

@@ -9,7 +9,6 @@
 
 #include "../lib/migrate_test.h"
 
-#define CGROUP		"/tmp/migrate_windows_cgroup"
 #define TIMEOUT		60
 /* What stands in a window goes on by itself then. */
 #define GATE_MS		6000
