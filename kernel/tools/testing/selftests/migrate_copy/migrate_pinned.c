@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <linux/io_uring.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -106,44 +105,6 @@ struct pin_state {
 	ssize_t done;
 };
 
-static int io_uring_pin(struct region *r, size_t folios)
-{
-	struct io_uring_params params = { 0 };
-	struct iovec *iov;
-	int ring, err;
-	size_t i;
-
-	ring = syscall(SYS_io_uring_setup, 1, &params);
-	if (ring < 0)
-		skip("no io_uring: %s", strerror(errno));
-	iov = calloc(folios, sizeof(*iov));
-	for (i = 0; i < folios; i++) {
-		iov[i].iov_base = r->map + i * r->folio;
-		iov[i].iov_len = PAGE;
-	}
-	err = syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, iov,
-		      folios);
-	require(!err, "cannot register buffers: %s", strerror(errno));
-	free(iov);
-	return ring;
-}
-
-static bool vmsplice_pin(struct pin_state *p)
-{
-	struct iovec iov = { .iov_len = PAGE };
-	size_t i;
-
-	if (pipe2(p->fd, O_NONBLOCK) ||
-	    fcntl(p->fd[1], F_SETPIPE_SZ, p->folios * PAGE) < 0)
-		return false;
-	for (i = 0; i < p->folios; i++) {
-		iov.iov_base = p->r->map + i * p->r->folio;
-		if (vmsplice(p->fd[1], &iov, 1, 0) != PAGE)
-			return false;
-	}
-	return true;
-}
-
 static void *direct_write(void *arg)
 {
 	struct pin_state *p = arg;
@@ -190,10 +151,11 @@ static void pin_start(struct pin_state *p, struct region *r, enum pin_by pin)
 	p->folios = r->size / r->folio;
 	switch (pin) {
 	case PIN_IO_URING:
-		p->fd[0] = io_uring_pin(r, p->folios);
+		p->fd[0] = pages_pin(r->map, r->size, r->folio);
 		break;
 	case PIN_VMSPLICE:
-		require(vmsplice_pin(p), "vmsplice: %s", strerror(errno));
+		require(!pages_splice(r->map, r->size, r->folio, p->fd), "vmsplice: %s",
+			strerror(errno));
 		break;
 	default:
 		require(!posix_memalign(&p->buf, PAGE, PAGE), "no memory");

@@ -333,6 +333,8 @@ bool region_intact(struct region *r);
 /* Are all pages of it on the node? Says where they are otherwise. */
 bool region_on_node(struct region *r, int node);
 bool region_swap_out(struct region *r, int node);
+/* Out of all page tables, into the swap cache. */
+bool swap_out(char *addr, size_t size, int node);
 bool region_swap_in(struct region *r);
 /* Fill pfns[] with one entry for each folio that is there; returns how many. */
 size_t region_pfns(struct region *r, uint64_t *pfns);
@@ -358,6 +360,14 @@ const char *cgroup_file(const char *group, const char *name);
 void cgroups_remove(void);
 
 int file_in(enum backing backing, int flags);
+/* Let KSM merge what it finds, or stop it. */
+bool ksm_run(bool on);
+/*
+ * Pin the first page of each step: for long, with the file descriptor that is
+ * returned, or by references from a pipe, which returns 0 or a negative errno.
+ */
+int pages_pin(char *addr, size_t size, size_t step);
+int pages_splice(char *addr, size_t size, size_t step, int *fds);
 /* A swap device of the tests; swap_off() returns 0 or a negative errno. */
 void swap_on(void);
 int swap_off(void);

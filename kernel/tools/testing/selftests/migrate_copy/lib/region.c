@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/io_uring.h>
 #include <linux/loop.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -453,6 +455,43 @@ void swap_on(void)
 	close(loop);
 }
 
+int pages_pin(char *addr, size_t size, size_t step)
+{
+	struct io_uring_params params = { 0 };
+	size_t nr = size / step, i;
+	struct iovec *iov;
+	int ring, err;
+
+	ring = syscall(SYS_io_uring_setup, 1, &params);
+	if (ring < 0)
+		skip("no io_uring: %s", strerror(errno));
+	iov = calloc(nr, sizeof(*iov));
+	for (i = 0; i < nr; i++) {
+		iov[i].iov_base = addr + i * step;
+		iov[i].iov_len = PAGE;
+	}
+	err = syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, iov, nr);
+	require(!err, "cannot register buffers: %s", strerror(errno));
+	free(iov);
+	return ring;
+}
+
+int pages_splice(char *addr, size_t size, size_t step, int *fds)
+{
+	struct iovec iov = { .iov_len = PAGE };
+	size_t at;
+
+	if (pipe2(fds, O_NONBLOCK) ||
+	    fcntl(fds[1], F_SETPIPE_SZ, size / step * PAGE) < 0)
+		return -errno;
+	for (at = 0; at < size; at += step) {
+		iov.iov_base = addr + at;
+		if (vmsplice(fds[1], &iov, 1, 0) != (ssize_t)PAGE)
+			return -errno;
+	}
+	return 0;
+}
+
 /*
  * In a sparse region about every second folio is there, without a rhythm:
  * compaction looks at every 32nd page only where it has not found any free.
@@ -640,15 +679,19 @@ static bool punch(struct region *r)
 	return true;
 }
 
+bool ksm_run(bool on)
+{
+	return !file_write(KSM_DIR "/sleep_millisecs", "0") &&
+	       !file_write(KSM_DIR "/pages_to_scan", "10000") &&
+	       !file_write(KSM_DIR "/run", on ? "1" : "0");
+}
+
 static bool ksm_merge(struct region *r)
 {
 	size_t i, wrong = 1;
 	int waited;
 
-	if (madvise(r->map, r->size, MADV_MERGEABLE) ||
-	    file_write(KSM_DIR "/sleep_millisecs", "0") ||
-	    file_write(KSM_DIR "/pages_to_scan", "10000") ||
-	    file_write(KSM_DIR "/run", "1"))
+	if (madvise(r->map, r->size, MADV_MERGEABLE) || !ksm_run(true))
 		return false;
 	for (waited = 0; wrong && waited < KSM_WAIT_MS; waited += 50) {
 		usleep(50000);
@@ -656,7 +699,7 @@ static bool ksm_merge(struct region *r)
 			wrong += page_pfn(r->map + i * PAGE) !=
 				 page_pfn(r->map + i % KSM_PAGES * PAGE);
 	}
-	file_write(KSM_DIR "/run", "0");
+	ksm_run(false);
 	if (wrong)
 		ksft_print_msg("%zu pages are not merged\n", wrong);
 	return !wrong;
@@ -669,17 +712,16 @@ static bool try_again(double start)
 	return now() < start + PATIENCE_S;
 }
 
-/* Out of all page tables, into the swap cache. */
-bool region_swap_out(struct region *r, int node)
+bool swap_out(char *addr, size_t size, int node)
 {
 	double start = now();
 	size_t i, missing;
 
 	do {
-		if (madvise(r->map, r->size, MADV_PAGEOUT))
+		if (madvise(addr, size, MADV_PAGEOUT))
 			return false;
-		for (i = 0, missing = 0; i < r->size; i += PAGE)
-			missing += !!page_pfn(r->map + i);
+		for (i = 0, missing = 0; i < size; i += PAGE)
+			missing += !!page_pfn(addr + i);
 		/*
 		 * What another CPU has not put on the LRU lists yet is left
 		 * alone. This moves nothing, but has it do so.
@@ -688,6 +730,11 @@ bool region_swap_out(struct region *r, int node)
 			sys_migrate_pages(0, node, node);
 	} while (missing && try_again(start));
 	return !missing;
+}
+
+bool region_swap_out(struct region *r, int node)
+{
+	return swap_out(r->map, r->size, node);
 }
 
 /* Mapped again, but not written to: all of it is in the swap cache still. */
