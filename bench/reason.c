@@ -24,6 +24,7 @@
 
 #define CGROUPS			"/sys/fs/cgroup"
 #define CGROUP			CGROUPS "/movebench"
+#define LRU_GEN			"/sys/kernel/mm/lru_gen/enabled"
 /* What a node that is filled up keeps free. */
 #define FREE_BYTES		(32UL << 20)
 /* A move that has made no progress so often makes none any more. */
@@ -149,6 +150,18 @@ static bool prepare_demotion(const struct cell *cell)
 {
 	(void)cell;
 	return enable_demotion() && enter_cgroup();
+}
+
+/* With the multi-generational LRU. */
+static bool prepare_demotion_mglru(const struct cell *cell)
+{
+	return set(LRU_GEN, "1") && prepare_demotion(cell);
+}
+
+static void leave_mglru(void)
+{
+	set(LRU_GEN, "0");
+	leave_cgroup();
 }
 
 /* Bytes of the region that are not on @node. */
@@ -399,6 +412,7 @@ static const struct reason reasons[] = {
 	{ "migrate_pages", NULL, move_by_migrate_pages, NULL },
 	{ "cpuset", prepare_cpuset, move_by_cpuset, leave_cgroup },
 	{ "demotion", prepare_demotion, move_by_demotion, leave_cgroup },
+	{ "demotion_mglru", prepare_demotion_mglru, move_by_demotion, leave_mglru },
 	{ "promotion", prepare_promotion, move_by_use, NULL },
 	{ "balancing", prepare_numa_balancing, move_by_use, NULL },
 	{ "compaction", prepare_compaction, move_by_compaction, drop_filler },

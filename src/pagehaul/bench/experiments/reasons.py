@@ -20,6 +20,7 @@ NODES = {
     "mbind": (NEAR, FAR),
     "migrate_pages": (NEAR, FAR),
     "demotion": (NEAR, FAR),
+    "demotion_mglru": (NEAR, FAR),
     "promotion": (FAR, NEAR),
     "balancing": (FAR, NEAR),
     "cpuset": (NEAR, FAR),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Promotion between tiers of memory, after the fault: what comes, and what may no longer."""
+"""Promotion and demotion between tiers of memory: what comes, and what may not."""
 
 from dataclasses import replace
 
@@ -13,7 +13,12 @@ _GUEST = replace(GUEST, nodes=1, memory_only_nodes=1, topology=None)
 SUITE = Suite(
     "tiers",
     75,
-    OurPrograms((Part("migrate_tiers", (("pagehaul", [""]),), _GUEST),)),
+    OurPrograms(
+        tuple(
+            Part(name, (("pagehaul", [""]),), _GUEST)
+            for name in ("migrate_tiers", "migrate_demotion")
+        )
+    ),
     of_variants=True,
     kernels=(OURS,),
 )

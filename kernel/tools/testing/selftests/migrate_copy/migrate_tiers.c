@@ -35,26 +35,6 @@
 static int fast, slow;
 static const char group[] = "test";
 
-/* The first node with CPUs, and one with memory only. */
-static bool find_tiers(void)
-{
-	char path[80], cpus[80];
-	int node;
-
-	fast = -1;
-	slow = -1;
-	for (node = 0; node < 64; node++) {
-		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
-		if (file_read(path, cpus, sizeof(cpus)))
-			continue;
-		if (cpus[0] > ' ' && fast < 0)
-			fast = node;
-		else if (cpus[0] <= ' ')
-			slow = node;
-	}
-	return fast >= 0 && slow >= 0;
-}
-
 static void balance(const char *mode)
 {
 	require(!file_write(BALANCING, mode), "cannot set " BALANCING);
@@ -820,7 +800,7 @@ int main(void)
 	char name[80];
 	size_t i;
 
-	if (!find_tiers() || !file_exists(KNOB_DIR)) {
+	if (!tiers_find(&fast, &slow) || !file_exists(KNOB_DIR)) {
 		ksft_print_header();
 		ksft_exit_skip("needs two tiers of memory, and migration by several CPUs\n");
 	}

@@ -787,6 +787,25 @@ void nodes_find(int *from, int *to)
 	*to = *from == first ? second : first;
 }
 
+bool tiers_find(int *fast, int *slow)
+{
+	char path[80], cpus[80];
+	int node;
+
+	*fast = -1;
+	*slow = -1;
+	for (node = 0; node < 64; node++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
+		if (file_read(path, cpus, sizeof(cpus)))
+			continue;
+		if (cpus[0] > ' ' && *fast < 0)
+			*fast = node;
+		else if (cpus[0] <= ' ')
+			*slow = node;
+	}
+	return *fast >= 0 && *slow >= 0;
+}
+
 #define DAMON_CONTEXT	DAMON_DIR "/0/contexts/0"
 #define DAMON_SCHEME	DAMON_CONTEXT "/schemes/0"
 

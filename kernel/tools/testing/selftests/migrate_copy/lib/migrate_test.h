@@ -195,6 +195,8 @@ bool block_is_movable(uint64_t block);
 
 /* The two nodes between which memory is moved; skips the test without them. */
 void nodes_find(int *from, int *to);
+/* The first node with CPUs, and one with memory only; false if one is missing. */
+bool tiers_find(int *fast, int *slow);
 int node_bind(int node);
 int node_unbind(void);
 /* The node of a page, or a negative error. */
