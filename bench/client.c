@@ -54,6 +54,7 @@ static struct {
 	const struct cell *cell;
 	struct connection connections[MAX_CONNECTIONS];
 	uint32_t *versions;
+	uint64_t *weights;		/* of zipfian keys, by rank; else NULL */
 	char *value, *expected;
 	uint32_t nr_keys;
 	size_t out_room, in_room;
@@ -205,11 +206,44 @@ static bool take_answers(struct connection *c, bool noted)
 	return !failed();
 }
 
+/* The weight of a rank is one by its number: sums of those of all ranks up to each. */
+static bool weigh_ranks(uint32_t nr)
+{
+	uint64_t sum = 0;
+
+	client.weights = malloc(nr * sizeof(*client.weights));
+	for (uint32_t i = 0; client.weights && i < nr; i++)
+		client.weights[i] = sum += (1ULL << 40) / (i + 1);
+	return client.weights;
+}
+
+static uint32_t next_rank(struct connection *c, uint32_t nr)
+{
+	uint64_t weight = next_random(&c->seed) % client.weights[nr - 1];
+	uint32_t first = 0, last = nr - 1;
+
+	while (first < last) {
+		uint32_t middle = (first + last) / 2;
+
+		if (client.weights[middle] <= weight)
+			first = middle + 1;
+		else
+			last = middle;
+	}
+	return first;
+}
+
 static uint32_t next_key(struct connection *c)
 {
 	unsigned int step = client.cell->connections;
+	uint32_t nr = client.nr_keys / step, at;
 
-	return next_random(&c->seed) % (client.nr_keys / step) * step + c->number;
+	/* By a prime number: keys that are asked for often are everywhere in the memory. */
+	if (client.weights)
+		at = next_rank(c, nr) * 2654435761ULL % nr;
+	else
+		at = next_random(&c->seed) % nr;
+	return at * step + c->number;
 }
 
 static void send_any(struct connection *c, uint64_t due_ns)
@@ -336,7 +370,8 @@ static bool open_connections(const struct cell *cell)
 		client.versions = calloc(client.nr_keys, sizeof(*client.versions));
 		client.value = malloc(cell->value_bytes);
 		client.expected = malloc(cell->value_bytes + 2 * HEAD_CHARS);
-		if (!client.versions || !client.value || !client.expected) {
+		if (!client.versions || !client.value || !client.expected ||
+		    (cell->zipf && !weigh_ranks(client.nr_keys / cell->connections))) {
 			fail("out of memory");
 			return false;
 		}
@@ -389,11 +424,13 @@ static void close_connections(void)
 		*c = (struct connection) { .fd = -1 };
 	}
 	free(client.versions);
+	free(client.weights);
 	free(client.value);
 	free(client.expected);
 	/* The next mover is not to have it. */
 	free_load(&client.load);
 	client.versions = NULL;
+	client.weights = NULL;
 	client.value = client.expected = NULL;
 }
 

@@ -31,14 +31,14 @@ void drop_fragments(void)
 	fill = NULL;
 }
 
-/* What is freed has room for so many kB at least. */
-bool fragment_node(unsigned long node, unsigned long room_kb, bool mlocked)
+/* Fills a node, if it has @least_kb more than is to stay free besides what the kernel wants. */
+static bool fill_node(unsigned long node, unsigned long spare_kb, unsigned long least_kb)
 {
 	unsigned long kb = free_bytes(node) >> 10;
-	/* With less than this reclaim would begin, or the program be killed. */
-	unsigned long spare_kb = SPARE_KB + (wanted_free_bytes(node) >> 10);
 
-	if (kb < spare_kb + 3 * room_kb) {
+	/* With less than this reclaim would begin, or the program be killed. */
+	spare_kb += wanted_free_bytes(node) >> 10;
+	if (kb < spare_kb + least_kb) {
 		fail("node %lu has %lu kB free only", node, kb);
 		return false;
 	}
@@ -55,12 +55,33 @@ bool fragment_node(unsigned long node, unsigned long room_kb, bool mlocked)
 	madvise(fill, fill_bytes, MADV_NOHUGEPAGE);
 	for (size_t offset = 0; offset < fill_bytes; offset += PAGE_BYTES)
 		fill[offset] = 1;
+	return true;
+}
+
+/* What is there, and nothing else. */
+static bool lock_fill(void)
+{
+	if (syscall(SYS_mlock2, fill, fill_bytes, MLOCK_ONFAULT) < 0)
+		fail("cannot mlock: %s", strerror(errno));
+	return !failed();
+}
+
+/* Until drop_fragments(). */
+bool leave_free(unsigned long node, unsigned long kb)
+{
+	if (!fill_node(node, kb, 0))
+		return false;
+	/* The mover, and other programs, need no page tables of it. */
+	madvise(fill, fill_bytes, MADV_DONTFORK);
+	return lock_fill();
+}
+
+/* What is freed has room for so many kB at least. */
+bool fragment_node(unsigned long node, unsigned long room_kb, bool mlocked)
+{
+	if (!fill_node(node, SPARE_KB, 3 * room_kb))
+		return false;
 	for (size_t offset = 0; offset < fill_bytes; offset += 2 * PAGE_BYTES)
 		madvise(fill + offset, PAGE_BYTES, MADV_DONTNEED);
-	/* What is there, and nothing else. */
-	if (mlocked && syscall(SYS_mlock2, fill, fill_bytes, MLOCK_ONFAULT) < 0) {
-		fail("cannot mlock: %s", strerror(errno));
-		return false;
-	}
-	return true;
+	return !mlocked || lock_fill();
 }

@@ -89,6 +89,7 @@ bool reserve_hugetlb(unsigned long folio_kb, unsigned long folios, unsigned long
 
 /* fragment.c */
 bool fragment_node(unsigned long node, unsigned long room_kb, bool mlocked);
+bool leave_free(unsigned long node, unsigned long kb);
 void drop_fragments(void);
 
 /* counters.c */

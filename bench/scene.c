@@ -144,6 +144,63 @@ static void end_neighbour(void)
 	write_text(CGROUPS PROCS, "0");
 }
 
+/* --- promoter: a program in another cgroup comes to use what it has in slow memory --- */
+
+static struct cell promoter;
+
+static bool is_there(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		if (promoter.service->loader->reachable(&promoter))
+			return true;
+		sleep_ns(NS_OF_MS);
+	}
+	fail("the other program does not begin");
+	return false;
+}
+
+static bool prepare_promoter(const struct cell *cell)
+{
+	struct move move = { .from = cell->from, .to = cell->to };
+	const struct loader *loader;
+	char text[16];
+
+	promoter = *cell;
+	promoter.service = find_service("threads");
+	promoter.mb = cell->neighbour_mb;
+	loader = promoter.service->loader;
+	if (!make_cgroups() || !loader->prepare(&promoter))
+		return false;
+	fflush(stdout);
+	neighbour = fork();
+	if (!neighbour) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+		stay_on(cell->from);
+		loader->run(&promoter);
+	}
+	snprintf(text, sizeof(text), "%d", neighbour);
+	if (neighbour < 0 || write_text(NEIGHBOUR PROCS, text) < 0)
+		fail("cannot enter " NEIGHBOUR ": %s", strerror(errno));
+	move.pid = neighbour;
+	/* The server is to have fast memory, before it is filled. */
+	return !failed() && is_there() && loader->fill(&promoter) &&
+	       balance_program(&promoter) && (!cell->way->begin || cell->way->begin(&move)) &&
+	       loader->start(&promoter) && start_mover(NULL);
+}
+
+static bool verify_promoter(struct load *load)
+{
+	*load = *promoter.service->loader->end();
+	return !failed();
+}
+
+static void end_promoter(void)
+{
+	promoter.service->loader->close();
+	end_neighbour();
+}
+
 static void end_nothing(void)
 {
 }
@@ -151,6 +208,7 @@ static void end_nothing(void)
 static const struct scene scenes[] = {
 	{ "drain", prepare_drain, find_holder, NULL, end_nothing },
 	{ "neighbour", prepare_neighbour, find_neighbour, verify_neighbour, end_neighbour },
+	{ "promoter", prepare_promoter, find_neighbour, verify_promoter, end_promoter },
 };
 
 const struct scene *find_scene(const char *name)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "workbench.h"
+#include "job.h"
 
 #define SOCKET	"/tmp/workbench.sock"
 
@@ -93,14 +93,19 @@ static const struct service memcached = {
 };
 
 static const struct service threads = {
-	.name = "threads",
-	.loader = &by_threads,
+	.name = "threads", .loader = &by_threads, .job = &touch_pages,
+};
+static const struct service gups = {
+	.name = "gups", .loader = &by_threads, .job = &update_words,
+};
+static const struct service bfs = {
+	.name = "bfs", .loader = &by_threads, .job = &search_graph,
 };
 
 const struct service *find_service(const char *name)
 {
 	static const struct service *const services[] = {
-		&redis, &memcached, &postgres, &threads,
+		&redis, &memcached, &postgres, &threads, &gups, &bfs,
 	};
 
 	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)

@@ -26,6 +26,7 @@
 /* Of the program: what it does not use yet, and how it comes to use that. */
 static char *unused;
 static bool (*shift)(void);
+static const struct cell *balanced;
 
 static bool prepare_demotion(const struct cell *cell)
 {
@@ -82,19 +83,29 @@ static bool prepare_promotion(const struct cell *cell)
 	return enable_demotion() && set_balancing("0");
 }
 
-/* What has been cold for long is where reclaim has put it. */
-static bool begin_promotion(const struct move *move)
+static bool balance(const char *mode)
+{
+	if (write_text(BALANCING, mode) < 0)
+		fail("cannot set " BALANCING ": %s", strerror(errno));
+	return !failed();
+}
+
+static bool make_slow(const struct move *move, void *start, size_t bytes)
 {
 	struct pages pages = { .nr = 0 };
 
-	if (add_pages(&pages, unused, move->bytes / BASE_SIZE))
+	if (add_pages(&pages, start, bytes / BASE_SIZE))
 		call_move_pages(move, &pages, 0);
 	if (!failed() && keep_on(move->pid, &pages, move->from) && pages.nr > FEW)
 		fail("%zu pages are not on node %lu", pages.nr, move->to);
 	free_pages(&pages);
-	if (!failed() && write_text(BALANCING, "2") < 0)
-		fail("cannot set " BALANCING ": %s", strerror(errno));
 	return !failed();
+}
+
+/* What has been cold for long is where reclaim has put it. */
+static bool begin_promotion(const struct move *move)
+{
+	return make_slow(move, unused, move->bytes) && balance("2");
 }
 
 /* After a scene, also one that failed. */
@@ -125,4 +136,67 @@ const struct way by_promotion = {
 	.name = "promotion", .begin = begin_promotion, .run = run_promotion,
 	.counter = PROMOTED, .counts = BASE_SIZE, .prepare = prepare_promotion,
 	.end = end_promotion, .once = true,
+};
+
+/* --- both at once, for a while --- */
+
+/*
+ * Scans are forty times as frequent as by default. So a page is hot that is used within a
+ * fortieth of the default time after a scan.
+ */
+#define HOT_MS		"25"
+#define HOT		"/sys/kernel/debug/sched/numa_balancing/hot_threshold_ms"
+
+/* The program of a cell, if it is one, is what comes to use other memory. */
+bool balance_program(const struct cell *cell)
+{
+	balanced = cell;
+	shift = cell->service->loader->shift;
+	return true;
+}
+
+static bool prepare_balancing(const struct cell *cell)
+{
+	balance_program(cell);
+	if (!enable_demotion() || !set_balancing("0"))
+		return false;
+	if (set_sysfs(HOT, HOT_MS) < 0)
+		fail("cannot set " HOT ": %s", strerror(errno));
+	return !failed() && (!cell->fast_mb || leave_free(cell->from, cell->fast_mb << 10));
+}
+
+static bool begin_balancing(const struct move *move)
+{
+	size_t bytes = balanced->slow_mb << 20;
+	char *memory;
+
+	if (!bytes)
+		return true;
+	memory = balanced->service->loader->memory();
+	return make_slow(move, memory + (balanced->mb << 20) - bytes, bytes);
+}
+
+/* The program comes to use its other half, if it has one, and the kernel follows. */
+static bool run_balancing(const struct move *move)
+{
+	char mode[8];
+
+	(void)move;
+	snprintf(mode, sizeof(mode), "%lu", balanced->balancing);
+	if (!balance(mode) || (shift && !shift()))
+		return false;
+	sleep_ns(balanced->window_ms * NS_OF_MS);
+	return true;
+}
+
+static void end_balancing(void)
+{
+	end_promotion();
+	drop_fragments();
+}
+
+const struct way by_balancing = {
+	.name = "balancing", .begin = begin_balancing, .run = run_balancing,
+	.counter = PROMOTED, .counts = BASE_SIZE, .prepare = prepare_balancing,
+	.end = end_balancing, .works = true, .once = true,
 };

@@ -131,7 +131,7 @@ static const struct way by_move = { .name = "move", .run = move_as_pagehaul };
 
 static const struct way *const ways[] = {
 	&by_migratepages, &by_callers, &by_move, &by_cpuset, &by_offlining,
-	&by_demotion, &by_promotion, &by_compaction,
+	&by_demotion, &by_promotion, &by_balancing, &by_compaction,
 };
 
 const struct way *find_way(const char *name)

@@ -44,6 +44,10 @@ struct cell {
 	unsigned long amount_mb;	/* of ways that do not take all */
 	unsigned long threads;		/* of a program; 0: one for each CPU of its node */
 	unsigned long cold;		/* of 100 pages that it touches: those of the second half */
+	unsigned long fast_mb;		/* that the first node has free; 0: what it has */
+	unsigned long slow_mb;		/* the last ones of a program, on the other node before */
+	unsigned long balancing;	/* mode of NUMA balancing */
+	bool zipf;			/* keys are zipfian */
 	bool huge;			/* its shared memory is of hugetlb pages */
 	const char *knobs[MAX_KNOBS];
 	int nr_knobs;
@@ -65,6 +69,7 @@ struct answer {
 struct service {
 	const char *name;
 	const struct loader *loader;
+	const struct job *job;		/* of a program, see job.h */
 	bool (*prepare)(const struct cell *cell);	/* before it is started; or NULL */
 	const char *program;		/* a file of the guest */
 	char *const *argv;
@@ -216,6 +221,8 @@ struct way {
 	/* Of the kernel, which tells what was moved by steps of @counts bytes; NULL: it all was. */
 	const char *counter;
 	size_t counts;
+	/* What counts is the work that is done in it, whether something moves or not. */
+	bool works;
 	/* A scene leaves something behind: pieces, how old pages seem. Each has its own server. */
 	bool once;
 };
@@ -234,7 +241,9 @@ extern const struct way by_cpuset, by_offlining;
 bool place_server(const char *controller);
 
 /* tier.c, huge.c: what the kernel moves as it sees fit */
-extern const struct way by_demotion, by_promotion, by_compaction;
+extern const struct way by_demotion, by_promotion, by_balancing, by_compaction;
+
+bool balance_program(const struct cell *cell);
 
 /* windows.c */
 bool move_as_pagehaul(const struct move *move);

@@ -16,15 +16,18 @@ static void usage(FILE *file)
 	      "  -T, --turns DIR      as movebench\n"
 	      "  -o, --own-machine    as movebench\n"
 	      "  -l, --label TEXT     name of the cell, repeated in its JSON\n"
-	      "  -s, --service NAME   redis, memcached, postgres, or threads: a program\n"
-	      "                       that works on its memory, without a client (redis)\n"
+	      "  -s, --service NAME   redis, memcached or postgres; or a program that works\n"
+	      "                       on its memory, without a client: threads, gups: random\n"
+	      "                       updates, bfs: searches of a graph (redis)\n"
 	      "  -S, --scene NAME     drain: the server's memory moves; neighbour: that of a\n"
-	      "                       process in another cgroup does (drain)\n"
+	      "                       process in another cgroup does; promoter: a program in\n"
+	      "                       another cgroup comes to use its slow memory (drain)\n"
 	      "  -w, --way NAME       migratepages; callers: threads that call move_pages(2);\n"
 	      "                       move: the calls of `pagehaul move`; cpuset: cpuset.mems;\n"
 	      "                       offlining: memory goes offline; demotion, promotion: its\n"
-	      "                       memory goes to a slower tier, or comes back; compaction:\n"
-	      "                       somebody wants huge pages where it is (move)\n"
+	      "                       memory goes to a slower tier, or comes back; balancing:\n"
+	      "                       both, as the kernel sees fit, as long as the window;\n"
+	      "                       compaction: somebody wants huge pages (move)\n"
 	      "  -c, --callers N      of the ways callers and move (1)\n"
 	      "  -y, --tries N        runs of the way, while more than a tenth stays (1)\n"
 	      "  -b, --mb N           MiB of values in the server (512)\n"
@@ -32,11 +35,15 @@ static void usage(FILE *file)
 	      "  -n, --connections N  of the client (4)\n"
 	      "  -R, --rate N         requests a second in an open loop; 0: a closed loop (0)\n"
 	      "  -e, --sets N         of 100 requests, those that set a value (20)\n"
+	      "  -z, --zipf           keys are zipfian: one is asked for by its rank\n"
 	      "  -q, --quiet-ms N     before the scene, and after it (40)\n"
 	      "  -W, --window-ms N    from the start of the scene on, to compare ways (500)\n"
 	      "  -N, --neighbour-mb N MiB of the neighbour (512)\n"
 	      "  -a, --amount-mb N    MiB of demotion, promotion or compaction (128)\n"
-	      "  -t, --threads N      of the service threads; 0: one for each CPU of its node (0)\n"
+	      "  -B, --balancing N    mode of NUMA balancing, of the way balancing (2)\n"
+	      "  -F, --fast-mb N      MiB that node FROM has free for it; 0: what it has (0)\n"
+	      "  -L, --slow-mb N      last MiB of a program, on node TO before it (0)\n"
+	      "  -t, --threads N      of a program; 0: one for each CPU of its node (0)\n"
 	      "  -C, --cold N         of 100 pages that they touch, those of the second half (10)\n"
 	      "  -H, --huge           shared memory of hugetlb pages: postgres alone has them\n"
 	      "  -r, --reps N         scenes (1)\n"
@@ -68,11 +75,15 @@ static const struct option long_options[] = {
 	{ "window-ms", required_argument, NULL, 'W' },
 	{ "neighbour-mb", required_argument, NULL, 'N' },
 	{ "huge", no_argument, NULL, 'H' },
+	{ "zipf", no_argument, NULL, 'z' },
 	{ "reps", required_argument, NULL, 'r' },
 	{ "from", required_argument, NULL, 'f' },
 	{ "amount-mb", required_argument, NULL, 'a' },
 	{ "threads", required_argument, NULL, 't' },
 	{ "cold", required_argument, NULL, 'C' },
+	{ "balancing", required_argument, NULL, 'B' },
+	{ "fast-mb", required_argument, NULL, 'F' },
+	{ "slow-mb", required_argument, NULL, 'L' },
 	{ "to", required_argument, NULL, 'd' },
 	{ "knob", required_argument, NULL, 'k' },
 	{ "help", no_argument, NULL, 'h' },
@@ -116,6 +127,9 @@ static void parse_number_option(int option, struct cell *cell)
 		{ 'r', &cell->reps, 1, MAX_REPS },
 		{ 'f', &cell->from, 0, 1023 },
 		{ 'a', &cell->amount_mb, 2, 1UL << 20 },
+		{ 'B', &cell->balancing, 0, 3 },
+		{ 'F', &cell->fast_mb, 0, 1UL << 20 },
+		{ 'L', &cell->slow_mb, 0, 1UL << 20 },
 		{ 't', &cell->threads, 0, MAX_THREADS },
 		{ 'C', &cell->cold, 0, 100 },
 		{ 'd', &cell->to, 0, 1023 },
@@ -141,10 +155,10 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 		.way = find_way("move"), .mb = 512, .value_bytes = 4000, .connections = 4,
 		.sets = 20, .quiet_ms = 40, .window_ms = 500, .reps = 1,
 		.callers = 1, .tries = 1, .to = 1,
-		.neighbour_mb = 512, .amount_mb = 128, .cold = 10,
+		.neighbour_mb = 512, .amount_mb = 128, .cold = 10, .balancing = 2,
 	};
 	optind = 0;
-	while ((option = getopt_long(argc, argv, "p:T:ol:s:S:w:c:y:b:v:n:R:e:q:W:N:a:t:C:Hr:f:d:k:h",
+	while ((option = getopt_long(argc, argv, "p:T:ol:s:S:w:c:y:b:v:n:R:e:q:W:N:a:B:F:L:t:C:Hzr:f:d:k:h",
 				     long_options, NULL)) != -1) {
 		switch (option) {
 		case 'p':
@@ -163,6 +177,9 @@ void parse_cell(int argc, char **argv, struct cell *cell, struct run *run)
 			break;
 		case 'w':
 			cell->way = known(find_way(optarg), optarg);
+			break;
+		case 'z':
+			cell->zipf = true;
 			break;
 		case 'H':
 			cell->huge = true;
