@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pagehaul.bench.row import PARTS
+from pagehaul.bench.row import MODE, PARTS
 
 BASE_PAGE = 4096
 PAGE_KB = BASE_PAGE // 1024
@@ -24,6 +24,14 @@ METHODS = ("serial", "batch", "threads", "parallel")
 # MiB of one cell in virtual time: the moves of one caller take more than 5 ms.
 VIRTUAL_QUICK_MB = 64
 VIRTUAL_FULL_MB = 256
+
+
+# Services without clients: threads that work on their memory.
+PROGRAMS = ("threads", "gups", "bfs")
+
+# The way in which the kernel moves what it sees fit, and its mode where memory has tiers.
+BALANCING = "balancing"
+TIERING = 2
 
 
 @dataclass(frozen=True)
@@ -81,15 +89,20 @@ class Scene:
     """What workbench does: a server serves while memory moves.
 
     name is "drain", the server's own memory moves; or "neighbour", that of a process in another
-    cgroup does, neighbour_mb MiB. The server has mb MiB of values and gets `rate` requests a
+    cgroup does, neighbour_mb MiB; or "promoter", where that process has threads which come to use
+    the half of it that is slow. The server has mb MiB of values and gets `rate` requests a
     second, whenever they are due, or with 0 the next ones as soon as it has answered. way is who
     moves: "migratepages", `callers` "callers" of move_pages(2), "move" with the calls of `pagehaul
     move`, "cpuset" by cpuset.mems, or "offlining" of the memory; or the kernel moves what it sees
     fit: "demotion" of amount_mb MiB as an agent wants, "promotion" of as many that are used in a
     slower tier, or "compaction" until somebody can have as many in huge pages. It is named in
-    tables where the method has another one, too. With huge, what the processes of the server share
-    is in hugetlb pages. The service "threads" has so many, with 0 one for each CPU of its node;
-    `cold` of 100 pages that they touch are in the second half of the memory.
+    tables where the method has another one, too. In the way "balancing" nothing is to move: what
+    counts is the work done while the kernel balances memory in the mode `balancing`, with fast_mb
+    MiB free on the first node, and the last slow_mb of the program's on the other one. With zipf,
+    some keys of the server are asked for far more often than others. With huge, what the processes
+    of the server share is in hugetlb pages. A service of PROGRAMS has so many threads, with 0 one
+    for each CPU of its node; `cold` of 100 items that they touch are in the second half of the
+    memory.
     """
 
     name: str
@@ -104,18 +117,25 @@ class Scene:
     amount_mb: int = 0
     threads: int = 0
     cold: int = 10
+    fast_mb: int = 0
+    slow_mb: int = 0
+    balancing: int = TIERING
+    zipf: bool = False
 
     def words(self) -> list[str]:
         """Return the options of workbench for it."""
         words = [f"--scene={self.name}", f"--service={self.service}", f"--way={self.way}"]
         words += [f"--mb={self.mb}", f"--callers={self.callers}", f"--rate={self.rate}"]
-        words += ["--huge"] if self.huge else []
+        words += [f"--{name}" for name in ("huge", "zipf") if getattr(self, name)]
         numbers = {
             "neighbour-mb": self.neighbour_mb,
             "amount-mb": self.amount_mb,
             "threads": self.threads,
+            "fast-mb": self.fast_mb,
+            "slow-mb": self.slow_mb,
         }
-        words += [f"--cold={self.cold}"] if self.service == "threads" else []
+        words += [f"--cold={self.cold}"] if self.service in PROGRAMS else []
+        words += [f"--balancing={self.balancing}"] if self.way == BALANCING else []
         return words + [f"--{name}={number}" for name, number in numbers.items() if number]
 
 
@@ -181,6 +201,8 @@ class Cell:
     def told_settings(self) -> dict[str, str]:
         """Settings by which its row is told from others: knobs, who moves, where helpers are."""
         by = {"by": self.scene.way} if self.scene is not None and self.scene.named else {}
+        if self.scene is not None and self.scene.balancing != TIERING:
+            by[MODE] = str(self.scene.balancing)
         helpers = {"helpers": self.helpers} if self.helpers is not None else {}
         return {**self.settings, **by, **helpers}
 

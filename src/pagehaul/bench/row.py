@@ -15,6 +15,9 @@ PARTS = series.UP_TO
 KERNELS = ("vanilla", "pagehaul", "pcp-compound", "judge", *PARTS)
 METHODS = ("serial", "callers", "batch", "threads", "parallel", "pool", "dma", "hybrid", "faults")
 
+# The setting of a row of another mode of NUMA balancing: what others are compared with has none.
+MODE = "numa_balancing"
+
 # What the clock of the measurement counts: virtual time of a machine model, the host's time, or
 # instructions, one a nanosecond.
 CLOCKS = ("virtual", "host", "instructions")
@@ -133,6 +136,8 @@ class Results:
 
 def is_baseline(row: Row, rows: Sequence[Row]) -> bool:
     """Whether the other rows of `row`'s experiment, case and machine are compared with it."""
+    if MODE in row.settings:
+        return False
     if row.method != "serial" and (row.method, row.threads) != ("callers", 1):
         return False
     return row.kernel == "vanilla" or all(other.kernel != "vanilla" for other in rows)

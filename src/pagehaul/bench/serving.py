@@ -4,7 +4,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from pagehaul.bench.cell import PAGE_KB, PMD_KB, Cell, Scene, Shape, Size
+from pagehaul.bench.cell import (
+    BALANCING,
+    PAGE_KB,
+    PMD_KB,
+    PROGRAMS,
+    Cell,
+    Scene,
+    Shape,
+    Size,
+)
 from pagehaul.bench.experiment import Experiment
 from pagehaul.bench.machines.kinds import SERVING, Kind
 from pagehaul.bench.measures.serving import MEASURE
@@ -94,6 +103,29 @@ def tiers(way: str) -> Cells:
             "drain", "threads", way, MB, named=True, amount_mb=TIER_MB, threads=threads, cold=0
         )
         return _in_loops(scene, _evicted, loops)(size)
+
+    return cells
+
+
+def balanced(scene: Scene) -> Cells:
+    """Return what makes the cells of a program while the kernel balances its memory.
+
+    The first one, which others are compared with, is that of the unmodified kernel in the mode for
+    tiers, the second that of the same without balancing.
+    """
+
+    def cells(size: Size) -> tuple[Cell, ...]:
+        program = scene.service in PROGRAMS or scene.name == "promoter"
+        threads = max(1, size.cpus // 2) if program else 0
+        mine = replace(scene, way=BALANCING, named=True, threads=threads)
+        shape = Shape(PAGE_KB, scene.mb * 1024 // PAGE_KB)
+        found = (
+            Cell(shape, "vanilla", "serial", scene=mine),
+            Cell(shape, "vanilla", "serial", scene=replace(mine, balancing=0)),
+            Cell(shape, "pagehaul", "serial", scene=mine),
+            Cell(shape, "pagehaul", "parallel", size.cpus, scene=mine),
+        )
+        return tuple(MEASURE.ask(replace(cell, condition=CLOSED)) for cell in found)
 
     return cells
 

@@ -24,10 +24,14 @@ PICTURES = {
     "node": ("The node of Redis is taken away", "requests", ("redis-cpuset", "redis-offlining")),
     "compaction": ("The node of Redis is compacted", "requests", ("redis-compaction",)),
     "tiers": ("Memory changes its tier", "steps", ("threads-demotion", "threads-promotion")),
+    "gups": ("A table is updated", "steps", ("gups",)),
+    "bfs": ("A graph is searched", "steps", ("bfs",)),
+    "hotset": ("A hot set takes the place of cold memory", "steps", ("hotset",)),
     "neighbour": ("A neighbour of Redis is drained", "requests", ("redis-neighbour",)),
 }
 
 _CLASSES = {"unmodified": "plain", "Pagehaul off": "dim", "Pagehaul": "ours"}
+_LATENCY = ("p999_ms", "99.9%, ms", "latency of 99.9%")
 _PANELS, _WIDE = (300, 600), 200  # pixels: where the bars begin, and the longest one
 _TOP, _TALL = 64, 22
 
@@ -47,17 +51,20 @@ def picture(name: str, rows: Sequence[Row]) -> str:
     while_it_lasts = all(row["per_second_while"] for row in shown)
     rate = "per_second_while" if while_it_lasts else "per_second_500ms"
     period = "while it lasts" if while_it_lasts else "in the 500 ms"
+    # Where the kernel moves what it sees fit, nothing takes a time of its own.
+    timed = all(row["takes_ms"] for row in shown)
+    first, head, what = ("takes_ms", "ms", "time") if timed else _LATENCY
     title = f"{title}: 16 CPUs, virtual time, model {shown[0]['model']}"
-    text = f"{title}. Bars of the time in ms, and of {served} a second {period}."
+    text = f"{title}. Bars of the {what} in ms, and of {served} a second {period}."
     body = [f'<text class="head" x="20" y="28">{escape(title)}</text>']
-    for x, head in zip(_PANELS, ("ms", f"{served} a second {period}"), strict=True):
-        body.append(f'<text class="dim" x="{x}" y="{_TOP - 8}">{head}</text>')
+    for x, each in zip(_PANELS, (head, f"{served} a second {period}"), strict=True):
+        body.append(f'<text class="dim" x="{x}" y="{_TOP - 8}">{each}</text>')
     for number, row in enumerate(shown):
-        what = row["scene"].rpartition("-")[2] if len(scenes) > 1 else ""
-        label = ", ".join(filter(None, (what, row["kernel"], row["way"])))
+        scene = row["scene"].rpartition("-")[2] if len(scenes) > 1 else ""
+        label = ", ".join(filter(None, (scene, row["kernel"], row["way"])))
         y = _TOP + number * _TALL
         body.append(f'<text x="20" y="{y + 14}" font-size="13">{escape(label)}</text>')
-        for x, column in zip(_PANELS, ("takes_ms", rate), strict=True):
+        for x, column in zip(_PANELS, (first, rate), strict=True):
             largest = max(float(each[column]) for each in shown)
             body += _bar(x, y, float(row[column]), largest, _CLASSES[row["kernel"]])
     return framed("pagehaul.report.scenes", title, text, _TOP + len(shown) * _TALL + 12, body)
@@ -66,7 +73,11 @@ def picture(name: str, rows: Sequence[Row]) -> str:
 def _bar(x: int, y: int, value: float, largest: float, kind: str) -> Iterator[str]:
     width = value / largest * _WIDE
     yield f'<rect class="{kind}" x="{x}" y="{y + 2}" width="{width:.1f}" height="{_TALL - 6}"/>'
-    yield f'<text class="dim" x="{x + width + 6:.1f}" y="{y + 15}">{value:,.0f}</text>'
+    yield f'<text class="dim" x="{x + width + 6:.1f}" y="{y + 15}">{_figure(value)}</text>'
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
 
 
 def main() -> None:

@@ -29,6 +29,8 @@ _FAULTS_MB = 1024
 # A node holds the server, and room for what moves there, or what a neighbour or a database has.
 _SERVING_MB = 2560
 _LARGE_MB = 4096
+# What is not to be free has to be filled.
+_SMALL_MB = 1280
 
 # The caches of two dies have a CPU each besides that of the caller.
 _DIES_CPUS = 4
@@ -182,6 +184,9 @@ SERVING = Kind(
 # The same with CPUs on the first node alone, and slower memory on the other.
 TIERED = replace(SERVING, name="tiered", shape=_with_dies, least_cpus=_DIES_CPUS)
 
+# The same with less memory, most of which a scene fills.
+FILLED = replace(TIERED, name="filled", memory_mb=_SMALL_MB)
+
 # The same with PostgreSQL, which keeps the pages of its table in files as well, or with room for
 # memory in pieces.
 DATABASE = replace(SERVING, name="database", memory_mb=_LARGE_MB, files=postgres.files)
@@ -190,5 +195,5 @@ DATABASE = replace(SERVING, name="database", memory_mb=_LARGE_MB, files=postgres
 NEIGHBOURS = replace(SERVING, name="neighbours", memory_mb=_LARGE_MB)
 
 _MOVING = (PARALLEL, ICOUNT, BUSY_ICOUNT, DIES, DMA, POOL)
-_SERVERS = (SERVING, TIERED, DATABASE, NEIGHBOURS)
+_SERVERS = (SERVING, TIERED, FILLED, DATABASE, NEIGHBOURS)
 KINDS = {kind.name: kind for kind in (*_MOVING, FAULTING, FAULT_ICOUNT, *_SERVERS)}

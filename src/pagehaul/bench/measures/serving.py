@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pagehaul.bench import captions
+from pagehaul.bench.cell import BALANCING, BASE_PAGE
 from pagehaul.bench.labels import Column, Table, column_label, column_of, table_of, without
 from pagehaul.bench.means import at_most
 from pagehaul.bench.measure import Measure, Observed
@@ -20,8 +21,18 @@ from pagehaul.bench.view import Course, View
 from pagehaul.errors import PagehaulError
 
 # Who moves only part of the memory, and who moves it by the method.
-_PARTLY = ("demotion", "promotion", "compaction")
+_PARTLY = ("demotion", "promotion", "compaction", BALANCING)
 _WAYS = {"serial": "migratepages", "callers": "plain callers", "parallel": "pagehaul move"}
+
+# Counters of pages, by how their names begin.
+PROMOTED = "vmstat.pgpromote_success"
+DEMOTED = "vmstat.pgdemote_"
+
+
+def count(row: Row, prefix: str) -> float:
+    """Return MB of the pages that all counters of a row with a prefix tell."""
+    counts = [value for name, value in row.counters.items() if name.startswith(prefix)]
+    return sum(counts) * BASE_PAGE / (1 << 20)
 
 
 @dataclass(frozen=True)
@@ -164,6 +175,14 @@ def _left(row: Row, serving: Serving) -> dict[str, str]:
     return {"left, MB": f"{serving.left_bytes / (1 << 20):,.1f}"}
 
 
+def _scene(row: Row, serving: Serving) -> dict[str, str]:
+    """Return the cells of how long the scene took, or of what moved in it by itself."""
+    if row.settings.get("by") != BALANCING:
+        return {"scene, ms": f"{row.bytes / row.median_gbps / 1e6:,.1f}"}
+    counted = {"promoted, MB": PROMOTED, "demoted, MB": DEMOTED}
+    return {head: f"{count(row, prefix) / serving.scenes:,.0f}" for head, prefix in counted.items()}
+
+
 def _rates(serving: Serving) -> str:
     phases = (serving.before, serving.during, serving.after, serving.window)
     return " / ".join(f"{each.per_second / 1000:,.1f}" if each else "-" for each in phases)
@@ -184,7 +203,7 @@ def _table(part: Part) -> Table:
                 "method": column_label(_without_way(row)),
                 "moved by": row.settings.get("by", _WAYS.get(row.method, row.method)),
                 **times_cells(row, serving.scenes),
-                "scene, ms": f"{row.bytes / row.median_gbps / 1e6:,.1f}",
+                **_scene(row, serving),
                 "speed": throughput(row, rows),
                 "1000 requests/s": _rates(serving),
                 **_times(row, find_baseline(row, rows)),
@@ -195,11 +214,12 @@ def _table(part: Part) -> Table:
         )
     caption = (
         "A server and its client work while memory moves, which is the scene; its length is that "
-        "of moving all of it at the same speed. Speed: vanilla's in GB/s, the others' by "
-        "vanilla's. Requests a second before the scene, during it, after it, and in the "
-        "window, which begins with the scene and is as long for all. Latency in microseconds, of "
-        "requests of the window (and by vanilla's; lower is better) and, for 99.9%, of those of "
-        "the scene; in an open loop from when a request was due. CPU: time of who moved the memory "
+        "of moving all of it at the same speed; with balancing it is as long for all, and speed "
+        "that of the work. Speed: vanilla's in GB/s, the others' by vanilla's. Requests a second "
+        "before the scene, during it, after it, and in the window, which begins with the scene and "
+        "is as long for all. Latency in microseconds, of requests of the window (and by vanilla's; "
+        "lower is better) and, for 99.9%, of those of the scene; in an open loop from when a "
+        "request was due. CPU: time of who moved the memory "
         "or waited for that, of those that helped, of the server and of the client during the "
         "scene. no CPU: how long these two waited for one then (and would have without). left: "
         f"what was on the old node before and after. {captions.ran_on(part)}"

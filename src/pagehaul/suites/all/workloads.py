@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from pagehaul.bench.catalogue import EXPERIMENTS
-from pagehaul.bench.cell import Scene, Size
-from pagehaul.bench.machines.kinds import SERVING, Kind
+from pagehaul.bench.cell import TIERING, Scene, Size
+from pagehaul.bench.machines.kinds import SERVING, TIERED, Kind
 from pagehaul.bench.machines.setup import programs
 from pagehaul.guest.machine import Guest
 from pagehaul.host import tools
@@ -21,6 +21,7 @@ from pagehaul.suites.together import all_at_once
 # MiB, which are few, and requests a second that an emulated server can answer.
 _MB = 64
 _PART_MB = 16
+_FAST_MB = 48
 _RATE = 500
 _QUICK = ("--quiet-ms=20", "--window-ms=100")
 
@@ -61,7 +62,7 @@ def scenes(cpus: int, *, short: bool = False) -> dict[Kind, list[Scene]]:
     found: dict[Kind, dict[Scene, None]] = {}
     open_loops: set[str] = set()
     for experiment in _WORKLOADS:
-        kind = experiment.machine if experiment.machine.shape is not SERVING.shape else SERVING
+        kind = SERVING if experiment.machine.shape is SERVING.shape else TIERED
         for cell in experiment.cells(Size(True, cpus, 0)):
             scene = cell.scene
             if scene is None or (scene.rate and scene.service in open_loops):
@@ -82,6 +83,9 @@ def _little(scene: Scene) -> Scene:
         rate=min(scene.rate, _RATE),
         neighbour_mb=min(scene.neighbour_mb, _MB),
         amount_mb=min(scene.amount_mb, _PART_MB),
+        fast_mb=min(scene.fast_mb, _FAST_MB),
+        slow_mb=min(scene.slow_mb, _PART_MB),
+        balancing=TIERING,
         named=False,
     )
 
