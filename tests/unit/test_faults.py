@@ -127,6 +127,8 @@ def test_what_needs_another_kernel_or_long_is_measured_when_it_is_named() -> Non
         "workload-gups",
         "workload-bfs",
         "workload-hotset",
+        "workload-redis-tiers",
+        "workload-two-programs",
     } == {name for name, experiment in EXPERIMENTS.items() if experiment.on_request}
     assert all(e.on_request for e in EXPERIMENTS.values() if e.kernels)
 
