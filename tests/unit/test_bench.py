@@ -717,6 +717,7 @@ def test_reasons_name_their_nodes_and_are_compared_by_what_moved() -> None:
         ("mbind", 0, 1),
         ("migrate_pages", 0, 1),
         ("demotion", 0, 1),
+        ("demotion_mglru", 0, 1),
         ("promotion", 1, 0),
         ("balancing", 1, 0),
         ("cpuset", 0, 1),
