@@ -21,6 +21,7 @@
 #define PATIENCE_S	30
 #define LRU_GEN		"/sys/kernel/mm/lru_gen/enabled"
 #define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
+#define HUGETLB_POOL	"/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages"
 #define SEED		78
 /* What reclaim may do too much, or too little, by its own rounding. */
 #define NEARLY(n)	((n) / 8)
@@ -98,7 +99,7 @@ static size_t pages_slow(const char *p, size_t size)
 }
 
 /* Reclaim from a cgroup; returns what memory.reclaim says. */
-static int reclaim(const char *group, size_t size)
+static int reclaim_from(const char *group, size_t size)
 {
 	char text[32];
 
@@ -140,7 +141,7 @@ static void demotes(const void *arg)
 	enter("demotion");
 	p = cold_memory(size, SEED);
 	before = count("demotion");
-	require(!reclaim("demotion", wanted), "memory.reclaim has failed");
+	require(!reclaim_from("demotion", wanted), "memory.reclaim has failed");
 	pages = pages_slow(p, size);
 	require(pages >= (wanted - NEARLY(wanted)) / PAGE, "only %zu pages were demoted", pages);
 	require(pages <= (wanted + NEARLY(wanted)) / PAGE, "%zu pages were demoted", pages);
@@ -169,7 +170,7 @@ static void of_two_cgroups(const void *arg)
 		p[i] = cold_memory(size, SEED + i);
 		before[i] = count(group[i]);
 	}
-	require(!reclaim("both", size), "memory.reclaim has failed");
+	require(!reclaim_from("both", size), "memory.reclaim has failed");
 	for (i = 0; i < 2; i++) {
 		pages[i] = pages_slow(p[i], size);
 		require_counted(group[i], &before[i], pages[i]);
@@ -182,7 +183,7 @@ static void of_two_cgroups(const void *arg)
 /* --- what is not --- */
 
 /* Every second page is pinned: the others are demoted, and reclaim comes to an end. */
-static void pinned(const void *arg)
+static void half_pinned(const void *arg)
 {
 	const size_t size = 32 * MB;
 	struct counts before;
@@ -196,7 +197,7 @@ static void pinned(const void *arg)
 	p = cold_memory(size, SEED);
 	ring = pages_pin(p, size, 2 * PAGE);
 	before = count("demotion");
-	require(reclaim("demotion", size) == -EAGAIN, "memory.reclaim has not failed");
+	require(reclaim_from("demotion", size) == -EAGAIN, "memory.reclaim has not failed");
 	pages = pages_slow(p, size);
 	require(pages <= size / PAGE / 2, "pinned pages were demoted");
 	require(pages >= size / PAGE / 2 - NEARLY(size / PAGE),
@@ -209,7 +210,7 @@ static void pinned(const void *arg)
 		require(now() - start < PATIENCE_S, "only %zu pages were demoted later",
 			pages_slow(p, size));
 		madvise(p, size, MADV_COLD);
-		reclaim("demotion", size);
+		reclaim_from("demotion", size);
 		usleep(1000);
 	}
 }
@@ -226,12 +227,11 @@ static void full(const void *arg)
 	thp_only(0);
 	enter("demotion");
 	p = cold_memory(size, SEED);
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/hugepages/"
-		 "hugepages-2048kB/nr_hugepages", slow);
+	snprintf(path, sizeof(path), HUGETLB_POOL, slow);
 	require(!file_write_number(path, node_free(slow) / (2 * MB)), "cannot fill the node");
 	room = node_free(slow);
 	before = count("demotion");
-	require(room > size || reclaim("demotion", size), "memory.reclaim has not failed");
+	require(room > size || reclaim_from("demotion", size), "memory.reclaim has not failed");
 	pages = pages_slow(p, size);
 	file_write(path, "0");
 	require(pages * PAGE <= room, "%zu pages in %llu bytes", pages, (unsigned long long)room);
@@ -278,7 +278,7 @@ static void restless(const void *arg)
 		_exit(0);
 	}
 	while (now() - start < 4)
-		reclaim("demotion", 16 * MB);
+		reclaim_from("demotion", 16 * MB);
 	for (i = 0; i < 4; i++)
 		require(waitpid(pid[i], &status, 0) == pid[i] && !status, "a process failed");
 }
@@ -295,8 +295,7 @@ static void by_kswapd(const void *arg)
 	enter("demotion");
 	p = cold_memory(cold, SEED);
 	/* Not all of the node has to be written. */
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/hugepages/"
-		 "hugepages-2048kB/nr_hugepages", fast);
+	snprintf(path, sizeof(path), HUGETLB_POOL, fast);
 	spare = node_free(fast);
 	require(!file_write_number(path, spare > 192 * MB ? (spare - 192 * MB) / (2 * MB) : 0),
 		"cannot fill the node");
@@ -348,7 +347,7 @@ int main(void)
 		run(hows[how], "memory of two cgroups", of_two_cgroups, NULL);
 		rmdir(cgroup_file("both/a", ""));
 		rmdir(cgroup_file("both/b", ""));
-		run(hows[how], "every second page is pinned", pinned, NULL);
+		run(hows[how], "every second page is pinned", half_pinned, NULL);
 		run(hows[how], "the slow node is full", full, NULL);
 		run(hows[how], "while programs fork, lock and exit", restless, NULL);
 		run(hows[how], "kswapd demotes", by_kswapd, NULL);
