@@ -58,7 +58,7 @@ static bool fill_node(unsigned long node, unsigned long spare_kb, unsigned long 
 	return true;
 }
 
-/* What is there, and nothing else. */
+/* Lock the pages that are present, without faulting in others. */
 static bool lock_fill(void)
 {
 	if (syscall(SYS_mlock2, fill, fill_bytes, MLOCK_ONFAULT) < 0)
@@ -76,7 +76,7 @@ bool leave_free(unsigned long node, unsigned long kb)
 	return lock_fill();
 }
 
-/* What is freed has room for so many kB at least. */
+/* At least @room_kb are freed, in single pages. */
 bool fragment_node(unsigned long node, unsigned long room_kb, bool mlocked)
 {
 	if (!fill_node(node, SPARE_KB, 3 * room_kb))

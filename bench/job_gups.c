@@ -2,7 +2,7 @@
 /*
  * Random updates of a table, as the benchmark GUPS makes them: a step exclusive-ors
  * random numbers into words, most of them in the hot half. A word belongs to one
- * thread. Whoever makes the same updates again must find the table as it was filled.
+ * thread. Applying the same updates again must restore the initial table.
  */
 #include "job.h"
 #include "mark.h"

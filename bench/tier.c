@@ -102,7 +102,7 @@ static bool make_slow(const struct move *move, void *start, size_t bytes)
 	return !failed();
 }
 
-/* What has been cold for long is where reclaim has put it. */
+/* The unused half begins in slow memory, as if reclaim had demoted it. */
 static bool begin_promotion(const struct move *move)
 {
 	return make_slow(move, unused, move->bytes) && balance("2");

@@ -5,7 +5,7 @@ from pagehaul.bench import serving
 from pagehaul.bench.cell import BALANCING, Scene
 from pagehaul.bench.machines.kinds import FILLED
 
-# Half of the table is hot: what did not fit into fast memory, and some of what did.
+# The half that becomes hot is partly in fast memory; the rest of it did not fit.
 _SCENE = Scene("drain", "gups", BALANCING, mb=160, fast_mb=112)
 
 EXPERIMENT = serving.experiment(

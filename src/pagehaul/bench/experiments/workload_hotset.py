@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A hot set of three quarters of a fast node that is full of what is cold."""
+"""A hot set that would fill three quarters of a fast node, which is full of cold memory."""
 
 from pagehaul.bench import serving
 from pagehaul.bench.cell import BALANCING, Scene

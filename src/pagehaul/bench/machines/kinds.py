@@ -29,7 +29,7 @@ _FAULTS_MB = 1024
 # A node holds the server, and room for what moves there, or what a neighbour or a database has.
 _SERVING_MB = 2560
 _LARGE_MB = 4096
-# What is not to be free has to be filled.
+# Scenes fill what must not stay free, so there is little memory.
 _SMALL_MB = 1280
 
 # The caches of two dies have a CPU each besides that of the caller.

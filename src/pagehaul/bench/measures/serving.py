@@ -176,7 +176,7 @@ def _left(row: Row, serving: Serving) -> dict[str, str]:
 
 
 def _scene(row: Row, serving: Serving) -> dict[str, str]:
-    """Return the cells of how long the scene took, or of what moved in it by itself."""
+    """Return the scene's duration or, with balancing, how much was promoted and demoted."""
     if row.settings.get("by") != BALANCING:
         return {"scene, ms": f"{row.bytes / row.median_gbps / 1e6:,.1f}"}
     counted = {"promoted, MB": PROMOTED, "demoted, MB": DEMOTED}

@@ -71,16 +71,8 @@ static void enter(const char *group)
 /* Memory of the fast node that nobody uses after it has been written. */
 static char *written_memory(size_t size, uint64_t seed)
 {
-	/* Whole page tables, wherever the mapping begins. */
-	char *p = mmap(NULL, size + 2 * MB, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = node_memory(fast, size, seed);
 
-	require(p != MAP_FAILED, "cannot map %zu bytes", size);
-	p = (char *)(((uintptr_t)p + 2 * MB - 1) & ~(2 * MB - 1));
-	madvise(p, size, MADV_HUGEPAGE);
-	require(!node_bind(fast), "cannot bind to node %d", fast);
-	pattern_fill(p, size, seed, 0, 0);
-	require(!node_unbind(), "cannot unbind");
 	madvise(p, size, MADV_COLD);
 	return p;
 }
@@ -112,7 +104,7 @@ static void require_intact(const char *p, size_t size, uint64_t seed)
 	require(!pattern_bad(p, size, seed, 0, 0), "the content has changed");
 }
 
-/* What has been demoted is what is there, and nothing is isolated any more. */
+/* The counters must match the pages that were demoted, and no page stay isolated. */
 static void require_counted(const char *group, const struct counts *before, size_t pages)
 {
 	struct counts after = count(group);
@@ -205,7 +197,7 @@ static void half_pinned(const void *arg)
 	require_counted("demotion", &before, pages);
 	require_intact(p, size, SEED);
 	close(ring);
-	/* What has been put back can be demoted as soon as it is pinned no more. */
+	/* Pages that were put back can be demoted once they are unpinned. */
 	while (pages_slow(p, size) < (size - NEARLY(size)) / PAGE) {
 		require(now() - start < PATIENCE_S, "only %zu pages were demoted later",
 			pages_slow(p, size));

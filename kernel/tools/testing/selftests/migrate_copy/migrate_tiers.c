@@ -43,17 +43,9 @@ static void balance(const char *mode)
 /* Memory on the slow node, by base pages unless thp_only() says otherwise. */
 static char *slow_memory(size_t size)
 {
-	/* Whole huge pages, wherever the mapping begins, and what pushes the last on the LRU. */
-	const size_t more = 64 * PAGE, all = size + more + 4 * MB;
-	char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* A few pages more push the last ones from the CPU's batch to the LRU. */
+	char *p = node_memory(slow, size + 64 * PAGE, SEED);
 
-	require(p != MAP_FAILED, "cannot map %zu bytes", size);
-	madvise(p, all, MADV_HUGEPAGE);
-	p = (char *)(((uintptr_t)p + 2 * MB - 1) & ~(2 * MB - 1));
-	require(!node_bind(slow), "cannot bind to node %d", slow);
-	pattern_fill(p, size, SEED, 0, 0);
-	memset(p + size, 1, more);
-	require(!node_unbind(), "cannot unbind");
 	require(!pages_elsewhere(p, size, PAGE, slow), "not on the slow node");
 	return p;
 }
@@ -729,7 +721,7 @@ static void offlined(const void *arg)
 	if (!block_pages())
 		skip("memory cannot go offline");
 	for (i = 0; err && i < tries; i++) {
-		/* What is there already is in the way: the next one lies elsewhere. */
+		/* Keep the memory of the failed attempt, to get another block. */
 		if (i)
 			slow_memory(32 * MB);
 		m = found(FEW_PAGES * PAGE, PAGE, NULL);

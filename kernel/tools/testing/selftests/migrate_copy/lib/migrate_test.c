@@ -1005,6 +1005,20 @@ void pattern_fill(void *addr, size_t size, uint64_t seed, size_t offset,
 		word[i] = pattern_word(seed, words ? index % words : index);
 }
 
+char *node_memory(int node, size_t size, uint64_t seed)
+{
+	const size_t all = size + 4 * MB;
+	char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	require(p != MAP_FAILED, "cannot map %zu bytes", size);
+	madvise(p, all, MADV_HUGEPAGE);
+	p = (char *)(((uintptr_t)p + 2 * MB - 1) & ~(2 * MB - 1));
+	require(!node_bind(node), "cannot bind to node %d", node);
+	pattern_fill(p, size, seed, 0, 0);
+	require(!node_unbind(), "cannot unbind");
+	return p;
+}
+
 /* Number of words that are not what pattern_fill() wrote. */
 size_t pattern_bad(const void *addr, size_t size, uint64_t seed, size_t offset,
 		   size_t period)

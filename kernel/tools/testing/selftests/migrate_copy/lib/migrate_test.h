@@ -249,6 +249,11 @@ static inline void touch(const char *p)
 /* Patterns: each 8-byte word depends on seed and index, modulo period. */
 void pattern_fill(void *addr, size_t size, uint64_t seed, size_t offset,
 		  size_t period);
+/*
+ * Anonymous memory on a node, filled with a pattern: aligned to huge pages, and made
+ * of them if thp_only() allows it.
+ */
+char *node_memory(int node, size_t size, uint64_t seed);
 size_t pattern_bad(const void *addr, size_t size, uint64_t seed, size_t offset,
 		   size_t period);
 
