@@ -92,6 +92,14 @@ def test_qemu_alone_is_preloaded(simulator: virtual_time.Simulator, tmp_path: Pa
     assert "LD_PRELOAD" not in os.environ
 
 
+def test_our_init_comes_before_that_of_virtme(tmp_path: Path) -> None:
+    qemu = script.wrapper(tmp_path, "printf '%s\\n'", x86.WITH_INIT)
+    words = [qemu, "-append", "quiet init=/a/virtme-ng-init", "a  b", "init=/c"]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    init = f"init={tmp_path}/qemu.init virtme_init="
+    assert told == ["-append", f"quiet {init}/a/virtme-ng-init", "a  b", "init=/c"]
+
+
 # A hook stays as long as its interpreter.
 _SEE_WRITES = """\
 import os, sys

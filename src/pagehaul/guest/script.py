@@ -47,10 +47,10 @@ echo > "$pipes/end"
 POWER_OFF_S = 60.0
 _GRACE_S = 35
 
-# Runs QEMU and writes down its exit status, see _wrapper().
+# Runs QEMU and writes down its exit status, see wrapper().
 _WRAPPER = """\
 #!/bin/sh
-@QEMU@ "$@"
+@BEFORE@@QEMU@ "$@"
 status=$?
 echo $status > "$0.status"
 exit $status
@@ -75,16 +75,22 @@ def texts(task: Task) -> dict[str, str]:
     return found | ({initramfs.STDIN: task.stdin} if task.stdin else {})
 
 
-def wrapper(work: Path, program: str) -> Path:
+def wrapper(work: Path, program: str, before: str = "") -> Path:
     """Make a program that runs QEMU, and writes down how that ended: virtme-ng does not tell.
 
-    program is the script's lines that run it, up to its options.
+    program is the script's lines that run it, up to its options, and before those that come first.
     """
-    path = work / "qemu"
+    return executable(
+        work / "qemu", _WRAPPER.replace("@BEFORE@", before).replace("@QEMU@", program)
+    )
+
+
+def executable(path: Path, text: str) -> Path:
+    """Make a script that can be executed at once."""
     # Another program writes it: what this one has open to write, a child that another thread
     # begins just then has, too, until it executes something, and so long nobody can execute it.
     write = ["install", "-m", "755", "/dev/stdin", str(path)]
-    subprocess.run(write, input=_WRAPPER.replace("@QEMU@", program), text=True, check=True)
+    subprocess.run(write, input=text, text=True, check=True)
     return path
 
 
