@@ -174,6 +174,37 @@ static void of_two_cgroups(const void *arg)
 
 /* --- what is not --- */
 
+/* Whether a test uses a page: some pages have used neighbours, others have not. */
+static bool in_use(size_t page)
+{
+	return page % 5 == 0 || page % 7 == 3;
+}
+
+/* Pages that have been used since stay, and those between them are demoted. */
+static void between_used(const void *arg)
+{
+	const size_t size = 32 * MB, wanted = 12 * MB;
+	size_t page, nr_used = 0, nr_demoted;
+	char *p;
+
+	thp_only(0);
+	enter("demotion");
+	p = cold_memory(size, SEED);
+	for (page = 0; page < size / PAGE; page++)
+		if (in_use(page))
+			*(volatile char *)(p + page * PAGE);
+	require(!reclaim_from("demotion", wanted), "memory.reclaim has failed");
+	nr_demoted = pages_slow(p, size);
+	for (page = 0; page < size / PAGE; page++)
+		if (in_use(page))
+			nr_used += page_node(p + page * PAGE) == slow;
+	require(nr_demoted >= (wanted - NEARLY(wanted)) / PAGE, "only %zu pages were demoted",
+		nr_demoted);
+	require(!nr_used, "%zu of %zu pages were demoted although they are in use", nr_used,
+		nr_demoted);
+	require_intact(p, size, SEED);
+}
+
 /* Every second page is pinned: the others are demoted, and reclaim comes to an end. */
 static void half_pinned(const void *arg)
 {
@@ -327,7 +358,10 @@ int main(void)
 	}
 	test_environment();
 	require(!file_write(DEMOTION, "1"), "cannot switch demotion on");
-	tests_start((ARRAY_SIZE(folios) + 5) * nr_hows);
+	tests_start((ARRAY_SIZE(folios) + 5) * nr_hows + 1);
+	/* Generations: a page whose neighbour is looked at loses its reference, in any kernel. */
+	file_write_number(LRU_GEN, 0);
+	run(hows[0], "pages between those in use", between_used, NULL);
 	for (how = 0; how < nr_hows; how++) {
 		if (nr_hows > 1)
 			file_write_number(LRU_GEN, how);
