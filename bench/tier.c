@@ -114,7 +114,10 @@ static void end_promotion(void)
 	write_text(BALANCING, "0");
 }
 
-/* The program comes to use what was demoted; waits until most of that has come back. */
+/*
+ * The program comes to use what was demoted; waits until most of that has come back. The
+ * kernel goes on with the rest.
+ */
 static bool run_promotion(const struct move *move)
 {
 	uint64_t first = count_now(PROMOTED), deadline = now_ns() + MOST_NS;
@@ -124,7 +127,6 @@ static bool run_promotion(const struct move *move)
 		return false;
 	while (count_now(PROMOTED) - first < wanted && now_ns() < deadline)
 		sleep_ns(LOOK_NS);
-	end_promotion();
 	if (now_ns() >= deadline)
 		fail("only %lu of %lu pages were promoted",
 		     (unsigned long)(count_now(PROMOTED) - first),
