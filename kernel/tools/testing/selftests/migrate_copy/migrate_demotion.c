@@ -192,7 +192,7 @@ static void between_used(const void *arg)
 	p = cold_memory(size, SEED);
 	for (page = 0; page < size / PAGE; page++)
 		if (in_use(page))
-			*(volatile char *)(p + page * PAGE);
+			touch(p + page * PAGE);
 	require(!reclaim_from("demotion", wanted), "memory.reclaim has failed");
 	nr_demoted = pages_slow(p, size);
 	for (page = 0; page < size / PAGE; page++)
