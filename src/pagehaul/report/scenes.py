@@ -27,6 +27,7 @@ PICTURES = {
     "gups": ("A table is updated", "steps", ("gups",)),
     "bfs": ("A graph is searched", "steps", ("bfs",)),
     "hotset": ("A hot set takes the place of cold memory", "steps", ("hotset",)),
+    "two-programs": ("Redis beside a promoted program", "requests", ("two-programs",)),
     "neighbour": ("A neighbour of Redis is drained", "requests", ("redis-neighbour",)),
 }
 
