@@ -78,7 +78,7 @@ def texts(task: Task) -> dict[str, str]:
 def wrapper(work: Path, program: str, before: str = "") -> Path:
     """Make a program that runs QEMU, and writes down how that ended: virtme-ng does not tell.
 
-    program is the script's lines that run it, up to its options, and before those that come first.
+    program are the lines that run it, up to its options, and before those that precede them.
     """
     return executable(
         work / "qemu", _WRAPPER.replace("@BEFORE@", before).replace("@QEMU@", program)

@@ -32,26 +32,32 @@ from pagehaul.kernel.built import Kernel
 from pagehaul.paths import REPO, cache_dir
 
 # Runs before virtme's init, and hides two programs of the host that it would start: what they
-# prepare is of no use here, and takes half of the time of a boot. A file that is a device 0, 0 in
-# the upper layer of an overlay is not there, nor is it in the overlay that virtme's init lays over
-# this one.
+# prepare is of no use here, and takes half of the time of a boot. A device 0, 0 in a layer of an
+# overlay is a whiteout: it hides that file of the layers below, from virtme's own overlay, too.
+# Where that cannot be done, the guest boots as without it.
 _INIT = """\
 #!/bin/sh
-mount -t tmpfs hidden /mnt
-mkdir -p /mnt/bin /mnt/lib/systemd
-mknod /mnt/bin/systemd-tmpfiles c 0 0
-mknod /mnt/lib/systemd/systemd-udevd c 0 0
-mount -t overlay -o xino=off,lowerdir=/mnt:/usr usr /usr
+mount -t tmpfs hidden /mnt &&
+    mkdir -p /mnt/bin /mnt/lib/systemd &&
+    mknod /mnt/bin/systemd-tmpfiles c 0 0 &&
+    mknod /mnt/lib/systemd/systemd-udevd c 0 0 &&
+    mount -t overlay -o xino=off,lowerdir=/mnt:/usr usr /usr
 umount -l /mnt
 exec "$virtme_init" "$@"
 """
 
-# Lines of the script that runs QEMU: the kernel starts that init, and tells it virtme's.
+# Lines of the script that runs QEMU: the kernel starts that init, and tells it virtme's. Neither
+# the kernel nor sed would take other names.
 WITH_INIT = """\
-for word; do
-    shift
-    set -- "$@" "$(printf %s "$word" | sed "s| init=| init=$0.init virtme_init=|")"
-done
+case $0 in
+*[!A-Za-z0-9_./-]*) ;;
+*)
+    for word; do
+        shift
+        set -- "$@" "$(printf %s "$word" | sed "s| init=| init=$0.init virtme_init=|")"
+    done
+    ;;
+esac
 """
 
 
