@@ -11,6 +11,7 @@ from test_report import results, row
 from test_virtual_tables import cell, ran, vanilla
 from whole_run import whole_run
 
+from pagehaul.bench import captions
 from pagehaul.bench.choices import AUTOMATIC
 from pagehaul.bench.labels import Column
 from pagehaul.bench.measures.faults import Faults
@@ -18,6 +19,7 @@ from pagehaul.bench.measures.hog import LOST
 from pagehaul.bench.measures.reads import MOVED, OWN
 from pagehaul.bench.measures.remap import FIRST, LAST
 from pagehaul.bench.measures.touch import WAIT
+from pagehaul.bench.part import Part
 from pagehaul.bench.quantity import figure
 from pagehaul.bench.row import Results, Row, compare
 from pagehaul.bench.tables import by_model, view_of
@@ -115,6 +117,28 @@ def test_several_figures_at_one_place_are_no_line() -> None:
     marks = (Mark(1, 2, 2, 2, ""), Mark(1, 3, 3, 3, ""))
     with pytest.raises(ValueError, match="several figures at one place"):
         chart.lines("title", [Line("ours", None, marks)], {1: "1"}, "")
+
+
+def test_a_single_place_is_in_the_middle() -> None:
+    marks = (Mark(4, 2, 2, 2, ""),)
+    panel = chart.lines("title", [Line("ours", None, marks)], {4: "4"}, "")
+    assert '<line class="tick" x1="49.00%"' in panel.svg
+
+
+@pytest.mark.parametrize(
+    ("clock", "accelerator", "expected"),
+    [("host", "none", True), ("host", "kvm", False), ("host", "tcg", False)],
+)
+def test_a_real_machine_has_no_accelerator(clock: str, accelerator: str, expected: bool) -> None:
+    environment = {"machines": {"dies": {"accelerator": accelerator}}}
+    part = Part(
+        "reasons",
+        "",
+        "dies",
+        [replace(row("reasons", "serial", (1, 1, 1)), clock=clock)],
+        environment,
+    )
+    assert captions.real(part) is expected
 
 
 def test_ratios_are_on_a_logarithmic_axis_with_one_drawn() -> None:
