@@ -625,6 +625,13 @@ mm/migrate.c:99:5: warning: context imbalance in 'g' - unexpected unlock
 """
 
 
+def test_a_check_has_the_environment_of_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINE", "1")
+    command = ["sh", "-c", 'echo "$MINE $ARCH $NO_COLOR"']
+    assert sources._output(command, env={"ARCH": "arm64"}) == (0, "1 arm64 1\n")
+    assert sources._output(command, env={"NO_COLOR": "2"}) == (0, "1  2\n")
+
+
 def test_compiler_warnings_are_compared_without_their_lines() -> None:
     warnings = sources.find_warnings(COMPILER)
     assert len(warnings) == 4
