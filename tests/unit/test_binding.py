@@ -410,7 +410,7 @@ def test_a_process_that_may_not_bind_says_so() -> None:
     hardware = Hardware(nodes, may_bind=False)
     guest = hardware.bind(Guest(), 2)
     assert guest.binding is None and hardware.room_mb() is None
-    # Nor is there a second node to be bound to, where there is one.
+    # A guest of two nodes needs two of the host's.
     assert Hardware(nodes).room_mb() == 2 * nodes[0].room_mb
     assert Hardware(nodes[:1]).room_mb() is None
     assert "may not bind" in hardware.describe(guest, 2)["not_bound"]
