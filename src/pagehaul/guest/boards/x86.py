@@ -46,15 +46,18 @@ umount -l /mnt
 exec "$virtme_init" "$@"
 """
 
-# Lines of the script that runs QEMU: the kernel starts that init, and tells it virtme's. Neither
-# the kernel nor sed would take other names.
+# Lines of the script that runs QEMU: the kernel starts that init, and tells it virtme's. The kernel
+# would not take other names.
 WITH_INIT = """\
 case $0 in
 *[!A-Za-z0-9_./-]*) ;;
 *)
     for word; do
         shift
-        set -- "$@" "$(printf %s "$word" | sed "s| init=| init=$0.init virtme_init=|")"
+        case $word in
+        *" init="*) word="${word%% init=*} init=$0.init virtme_init=${word#* init=}" ;;
+        esac
+        set -- "$@" "$word"
     done
     ;;
 esac
